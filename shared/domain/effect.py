@@ -1,0 +1,19 @@
+"""Tools as the model sees them, and what may be done with an interrupted call."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+EffectClass = Literal["read", "local", "idempotent", "once"]
+"""``read``: run again. ``local``: only Postgres rows, in the step's transaction. ``idempotent``: run again with the
+same key. ``once``: a crash between intent and result leaves it in doubt, and it is never silently repeated."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """A tool as it is offered to a model; ``input_schema`` is JSON Schema."""
+
+    name: str
+    description: str
+    input_schema: Mapping[str, Any]
+    effect: EffectClass = "once"
