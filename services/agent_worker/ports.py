@@ -1,0 +1,101 @@
+"""What the agent needs of the world and nobody else does: tools, and figures about the session in hand."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any, Literal, Protocol
+from uuid import UUID
+
+from shared.domain.chat import ToolCall, ToolResult
+from shared.domain.effect import ToolSpec
+
+Proof = Mapping[str, Any]
+"""What a tool writes down before it acts (JSON), from which an heir can tell whether it acted."""
+
+Verdict = Literal["done", "not_done", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUse:
+    """Who uses a tool and in which run. ``key`` is the same for every try of this call: ``<run>:<step>:<index>``."""
+
+    run_id: UUID
+    session_id: UUID
+    conversation: str
+    key: str
+
+
+class Tool(Protocol):
+    """One tool. Adding one is one file in ``edge/tools`` and one line in ``wiring``."""
+
+    @property
+    def spec(self) -> ToolSpec:
+        """Name, description, parameters and effect class."""
+        ...
+
+    async def run(self, arguments: Mapping[str, Any], use: ToolUse) -> str:
+        """Do it. Raises ``ToolFailed`` with the sentence the model shall read; anything else is a fault of the tool."""
+        ...
+
+
+class ProvingTool(Tool, Protocol):
+    """A tool that changes the world and can tell afterwards whether it did."""
+
+    async def prove(self, arguments: Mapping[str, Any], use: ToolUse) -> Proof | None:
+        """What to store before acting; ``None`` when nothing can be proven (the call will fail by itself)."""
+        ...
+
+    async def verify(self, proof: Proof) -> Verdict:
+        """Whether the act that ``proof`` was stored for has happened."""
+        ...
+
+
+class ToolFailed(Exception):
+    """A tool's own refusal; the model reads ``Error: <message>``."""
+
+
+class Toolbox(Protocol):
+    """All tools of a worker behind one door."""
+
+    def specs(self) -> Sequence[ToolSpec]:
+        """What is offered to the model, in a stable order."""
+        ...
+
+    def spec(self, name: str) -> ToolSpec | None:
+        """The tool of that name, if it is enabled."""
+        ...
+
+    async def prove(self, call: ToolCall, use: ToolUse) -> Proof | None:
+        """What to store before the call runs."""
+        ...
+
+    async def verify(self, call: ToolCall, proof: Proof) -> Verdict:
+        """Whether an interrupted call has happened."""
+        ...
+
+    async def use(self, call: ToolCall, use: ToolUse) -> ToolResult:
+        """Run one call. Never raises for what a tool or its arguments did: that becomes a result with ``is_error``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStatus:
+    """Figures of a session, as ``session_status`` tells them. ``context_limit`` 0 means unknown."""
+
+    context_tokens: int
+    context_limit: int
+    message_count: int
+    compaction_count: int
+    today_cost: Decimal
+    today_tokens: int
+    currency: str
+    uptime: timedelta
+
+
+class SessionFigures(Protocol):
+    """Reads what ``session_status`` tells."""
+
+    async def status(self, session_id: UUID) -> SessionStatus:
+        """The figures of one session as last stored."""
+        ...
