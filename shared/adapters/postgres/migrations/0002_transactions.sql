@@ -337,11 +337,38 @@ begin
   return json_build_object('reset', true, 'session', v_session, 'cancelled', v_cancelled);
 end $$;
 
+-- Leaves no tool call without a result and no question hanging when a run is ended by somebody else than its owner.
+create function lucyd_close_history(p_run runs, p_reason text) returns void language plpgsql as $$
+declare
+  v_ordinal integer;
+begin
+  if p_run.session is null then
+    return;
+  end if;
+  if p_run.stage <> 'tools' and p_run.step = 0 then
+    update messages set dropped = true where run = p_run.id;
+    return;
+  end if;
+  update sessions set last_ordinal = last_ordinal + case when p_run.stage = 'tools' then 2 else 1 end, updated_at = now()
+    where id = p_run.session returning last_ordinal into v_ordinal;
+  if p_run.stage = 'tools' then
+    insert into messages (session, ordinal, run, role, body)
+      select p_run.session, v_ordinal - 1, p_run.id, 'tool_results', jsonb_build_object('role', 'tool_results', 'results',
+        (select jsonb_agg(jsonb_build_object('tool_use_id', call ->> 'id', 'is_error', true, 'content',
+                'Error: the run ended before a result was known (' || p_reason || ').'))
+         from jsonb_array_elements(m.body -> 'tool_calls') as call))
+      from messages m where m.run = p_run.id order by m.ordinal desc limit 1;
+  end if;
+  insert into messages (session, ordinal, run, role, body)
+    values (p_run.session, v_ordinal, p_run.id, 'assistant',
+            jsonb_build_object('role', 'assistant', 'text', '[Stopped: ' || p_reason || ']'));
+end $$;
+
 -- Fails runs whose time is over, whoever holds them; the epoch fences the holder. Returns their ids.
 create function lucyd_expire(p_limit integer, p_reason text) returns json language plpgsql as $$
 declare
   v_due record;
-  v_ended json := '[]';
+  v_run runs;
   v_ids uuid[] := '{}';
 begin
   for v_due in
@@ -352,8 +379,9 @@ begin
     update runs set state = 'failed', finished_at = now(), terminal = epoch || '-18446744073709551615',
                     outcome = jsonb_build_object('state', 'failed', 'run_id', id, 'session_id', session,
                                                  'error', p_reason, 'reply', '')
-      where id = v_due.id and state in ('accepted', 'running') and deadline_at < now();
+      where id = v_due.id and state in ('accepted', 'running') and deadline_at < now() returning * into v_run;
     if found then
+      perform lucyd_close_history(v_run, p_reason);
       v_ids := v_ids || v_due.id;
       update conversations set owner = null, epoch = epoch + 1
         where key = v_due.conversation and exists (select 1 from runs where id = v_due.id and epoch = conversations.epoch);

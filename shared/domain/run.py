@@ -1,0 +1,258 @@
+"""A run answers one message. These are the frozen values that travel between accept, claim, store and finish."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any, Literal
+from uuid import UUID
+
+from shared.domain.chat import Message
+from shared.domain.money import Usage
+
+RunKind = Literal["message", "compact", "reset"]
+RunState = Literal["accepted", "running", "waiting", "done", "failed", "cancelled", "merged", "dead"]
+TERMINAL_STATES: frozenset[str] = frozenset({"done", "failed", "cancelled", "merged", "dead"})
+Stage = Literal["new", "model", "tools"]
+Source = Literal["telegram", "http", "cli", "system", "user"]
+
+UNDERSTANDS = 1
+"""The version of run this code can work on; a run that ``needs`` more is left to newer workers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a message belongs: the conversation's key, its channel, who pays, and a label for people."""
+
+    conversation: str
+    channel: str
+    principal: str
+    contact: str
+
+
+@dataclass(frozen=True, slots=True)
+class IdempotencyKey:
+    """The same key within its scope gives the same run; ``body_hash`` tells whether it is the same request."""
+
+    scope: str
+    key: str
+    body_hash: bytes
+    lives: timedelta = timedelta(hours=24)
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """What is asked of accept. ``id`` is made before, so that a lost answer can be asked for again."""
+
+    id: UUID
+    address: Address
+    text: str
+    kind: RunKind = "message"
+    source: Source = "http"
+    tier: str = "full"
+    sender: str = "default"
+    details: Mapping[str, Any] = field(default_factory=dict)
+    idempotency: IdempotencyKey | None = None
+    deadline: timedelta = timedelta(hours=1)
+    capacity: int = 1000
+    traceparent: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The run that is there now; ``created`` is false when an idempotency key found an earlier one."""
+
+    run: UUID
+    conversation: str
+    ordinal: int
+    state: RunState
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """The part of a conversation between two resets, as far as a run needs it."""
+
+    id: UUID
+    created_at: datetime
+    last_ordinal: int
+    live_from: int
+    summary: str | None
+    compaction_count: int
+    context_tokens: int
+    warned: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """A message with its place in the session and the run that wrote it."""
+
+    ordinal: int
+    run: UUID
+    body: Message
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEffect:
+    """What is known of one call of an interrupted round of tools."""
+
+    call_index: int
+    call_id: str
+    tool: str
+    effect: str
+    state: Literal["intended", "done", "in_doubt"]
+    proof: Mapping[str, Any] | None
+    result: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What earlier attempts of a run have paid."""
+
+    cost: Decimal = Decimal(0)
+    calls: int = 0
+    usage: Usage = field(default_factory=Usage)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Which model a run goes to, and the most that one call of it may cost."""
+
+    model: str
+    worst_case: Decimal
+    currency: str
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A run in hand, proven by ``epoch``. ``call_id`` is reserved for the next model call (not in stage ``tools``)."""
+
+    run: UUID
+    conversation: str
+    epoch: int
+    ordinal: int
+    kind: RunKind
+    source: Source
+    tier: str
+    principal: str
+    sender: str
+    contact: str
+    channel: str
+    text: str
+    accepted_at: datetime
+    time_left: timedelta
+    attempts: int
+    stage: Stage
+    step: int
+    keep: str
+    cancel_asked: bool
+    session: Session
+    route: Route
+    call_id: UUID
+    messages: Sequence[StoredMessage]
+    effects: Sequence[StoredEffect] = ()
+    spent: Spent = field(default_factory=Spent)
+    traceparent: str | None = None
+
+
+ClaimRefusal = Literal["nothing", "owned", "fenced"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """One model call as it was billed: a row of ``costs``."""
+
+    call_id: UUID
+    run: UUID
+    conversation: str
+    session: UUID
+    principal: str
+    call_type: Literal["agentic", "compaction"]
+    provider: str
+    model: str
+    usage: Usage
+    rates: tuple[Decimal, Decimal, Decimal, Decimal]
+    cost: Decimal
+    currency: str
+    latency: timedelta = timedelta(0)
+    estimated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """A tool call about to run; stored before it does."""
+
+    call_index: int
+    call_id: str
+    tool: str
+    effect: str
+    args_hash: str
+    proof: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EffectResult:
+    """What came of an intent."""
+
+    call_index: int
+    state: Literal["done", "in_doubt"]
+    result: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Money set aside for the next model call, before it is made."""
+
+    call_id: UUID
+    route: Route
+
+
+@dataclass(frozen=True, slots=True)
+class SessionAfter:
+    """What a finished run leaves in its session's row."""
+
+    context_tokens: int
+    model: str
+    warned: bool
+    pending_warning: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """The oldest rows said in fewer words; rows from ``live_from`` on stay as they are."""
+
+    summary: str
+    live_from: int
+    removed_messages: int
+    summary_tokens: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The one final outcome of a run. ``drop`` takes its rows out of the context (it failed before it did anything)."""
+
+    state: RunState
+    outcome: Mapping[str, Any]
+    terminal: str
+    session: SessionAfter | None = None
+    drop: bool = False
+    compact: UUID | None = None
+    compaction: Compaction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """What one transaction of an attempt stores; ``id`` makes it safe to send twice."""
+
+    id: UUID
+    run: UUID
+    messages: Sequence[Message] = ()
+    settle: Settlement | None = None
+    intents: Sequence[Intent] = ()
+    results: Sequence[EffectResult] = ()
+    reserve: Reservation | None = None
+    step: int | None = None
+    stage: Stage | None = None
+    keep: str | None = None
+    ending: Ending | None = None

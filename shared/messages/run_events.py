@@ -1,0 +1,65 @@
+"""What a client sees of a run, and the ids that make it resumable.
+
+An id is ``<epoch>-<sequence>``. The sequence is ``step * 2**32 + offset``; the offset counts the characters told so far
+in that step (an event without text counts 1). ``accepted`` is ``0-1`` and the end is the largest of its epoch, so Redis
+itself refuses whatever a stale attempt would add, and publishing again changes nothing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+EventType = Literal[
+    "accepted", "attempt", "delta", "thinking", "tool_started", "tool_finished", "approval", "question", "in_doubt",
+    "notice", "retry", "merged", "done", "failed", "cancelled",
+]  # fmt: skip
+TERMINAL_EVENTS: frozenset[str] = frozenset({"merged", "done", "failed", "cancelled"})
+
+STEP = 2**32
+LAST = 2**64 - 1
+ACCEPTED_ID = "0-1"
+
+
+@dataclass(frozen=True, slots=True)
+class RunEvent:
+    """One entry of ``lucyd:run:<id>:events``; ``id`` is also the SSE event id."""
+
+    id: str
+    type: EventType
+    data: Mapping[str, Any]
+
+    @property
+    def terminal(self) -> bool:
+        """Nothing comes after this one."""
+        return self.type in TERMINAL_EVENTS
+
+
+def event_id(epoch: int, step: int, offset: int) -> str:
+    """The id of an event of ``step`` after ``offset`` characters."""
+    return f"{epoch}-{step * STEP + offset}"
+
+
+def terminal_id(epoch: int) -> str:
+    """The id of the end, as an attempt of this epoch tells it."""
+    return f"{epoch}-{LAST}"
+
+
+def id_order(event: str) -> tuple[int, int]:
+    """Sort key of an id; raises ``ValueError`` for what is no event id."""
+    epoch, _, sequence = event.partition("-")
+    if not (epoch.isdecimal() and sequence.isdecimal()):
+        raise ValueError(f"not an event id: {event[:40]!r}")
+    return int(epoch), int(sequence)
+
+
+def terminal_type(state: str) -> EventType:
+    """The event that tells a terminal state; a run given up as ``dead`` is told as failed."""
+    match state:
+        case "done":
+            return "done"
+        case "cancelled":
+            return "cancelled"
+        case "merged":
+            return "merged"
+        case _:
+            return "failed"

@@ -1,0 +1,95 @@
+"""What is read for people: sessions, their messages, and what things cost."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Literal, Protocol
+from uuid import UUID
+
+from shared.domain.money import Usage
+from shared.domain.run import RunState
+
+Period = Literal["today", "week", "all"]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSummary:
+    """A line of the list of sessions. ``cost`` is in ``currency``; ``model`` is the last one used."""
+
+    id: UUID
+    conversation: str
+    contact: str
+    model: str | None
+    created_at: datetime
+    updated_at: datetime
+    message_count: int
+    compaction_count: int
+    context_tokens: int
+    cost: Decimal
+    currency: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCost:
+    """What one model cost in a period."""
+
+    model: str
+    usage: Usage
+    cost: Decimal
+    currency: str
+    calls: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A run as it can be fetched."""
+
+    id: UUID
+    conversation: str
+    principal: str
+    session: UUID | None
+    ordinal: int
+    kind: str
+    state: RunState
+    attempts: int
+    accepted_at: datetime
+    finished_at: datetime | None
+    outcome: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRow:
+    """A stored message, compacted ones included."""
+
+    at: datetime
+    run: UUID
+    body: Mapping[str, Any]
+
+
+class History(Protocol):
+    """Reads; nothing here changes anything. ``principal`` ``None`` means all of them."""
+
+    async def run(self, run: UUID) -> StoredRun | None:
+        """One run."""
+        ...
+
+    async def sessions(self, *, principal: str | None, limit: int = 200) -> Sequence[SessionSummary]:
+        """Open sessions, the one used last first."""
+        ...
+
+    async def session_contacts(self, target: str, *, principal: str | None) -> Sequence[str]:
+        """Conversations with an open session that ``target`` names: a session id, a contact or a conversation key."""
+        ...
+
+    async def messages(self, session: UUID, *, principal: str | None, limit: int = 2000) -> Sequence[HistoryRow]:
+        """All rows of a session in order, dropped ones left out; empty for an unknown id."""
+        ...
+
+    async def costs(self, period: Period) -> Sequence[ModelCost]:
+        """Costs by model, the dearest first. Days begin at midnight UTC; a week is the last seven days."""
+        ...
+
+    async def counts(self) -> Mapping[str, int]:
+        """``active_sessions``, ``queue_depth`` (accepted, not yet in hand), ``running``."""
+        ...

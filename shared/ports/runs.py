@@ -1,0 +1,97 @@
+"""Where runs are kept: the four transactions and what surrounds them. Truth is here; Redis only wakes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Protocol
+from uuid import UUID
+
+from shared.domain.run import Accepted, Claim, ClaimRefusal, NewRun, Route, Settlement, Write
+
+
+@dataclass(frozen=True, slots=True)
+class Cached:
+    """What a worker still has of a session's history: rows ``live_from`` to ``ordinal``."""
+
+    session: UUID
+    ordinal: int
+    live_from: int
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedRun:
+    """A terminal run as it is published. ``outcome`` is what its future holds."""
+
+    run: UUID
+    conversation: str
+    terminal: str
+    outcome: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """What a reset did: the session it closed, and the runs it cancelled."""
+
+    session: UUID
+    cancelled: Sequence[UUID]
+
+
+class Inbox(Protocol):
+    """What those need who bring messages and await outcomes."""
+
+    async def accept(self, new: NewRun) -> Accepted:
+        """Store the message; when this returns it can't be lost. Safe to call again with the same id.
+
+        Raises ``Conflict`` (the idempotency key came with another body), ``TryLater`` (too many wait in this
+        conversation, or Postgres is away).
+        """
+        ...
+
+    async def outcomes(self, runs: Sequence[UUID]) -> Sequence[FinishedRun]:
+        """Those of ``runs`` that have ended."""
+        ...
+
+    async def reset(self, conversation: str, run: UUID, *, source: str, sender: str) -> Reset | None:
+        """Close the open session and cancel the run in hand; ``None`` when there is no open session."""
+        ...
+
+
+class Runs(Protocol):
+    """What a worker needs. Every write names the claim's epoch, and a lost claim writes nothing."""
+
+    async def claim(
+        self, conversation: str, *, worker: UUID, call_id: UUID, routes: Mapping[str, Route], cached: Cached | None
+    ) -> Claim | ClaimRefusal:
+        """Take the conversation and its oldest open run. Waiting for a lock is bounded by the statement timeout."""
+        ...
+
+    async def store(self, conversation: str, *, worker: UUID, epoch: int, write: Write) -> bool:
+        """Store one step or the end; true when this worker still owns the conversation and more waits in it.
+
+        Raises ``LostClaim``; the settlement, if any, is booked even then. Safe to call again with the same write.
+        """
+        ...
+
+    async def settle(self, settlement: Settlement) -> None:
+        """Book a call that belongs to no step any more. Not fenced; booking it twice books it once."""
+        ...
+
+    async def hand_back(self, conversation: str, *, worker: UUID, epoch: int) -> bool:
+        """Give the conversation up unworked; the attempt does not count."""
+        ...
+
+    async def orphans(self, *, older_than: timedelta, limit: int) -> Sequence[str]:
+        """Conversations with an open run that nobody living owns."""
+        ...
+
+    async def unpublished(self, *, older_than: timedelta, limit: int) -> Sequence[FinishedRun]:
+        """Ended runs whose end may not have been told."""
+        ...
+
+    async def published(self, runs: Sequence[UUID]) -> None:
+        """Remember that these were told."""
+        ...
+
+    async def expire(self, *, limit: int) -> Sequence[UUID]:
+        """Fail runs whose deadline has passed, whoever holds them."""
+        ...
