@@ -1,0 +1,89 @@
+"""What people read: sessions, messages, costs."""
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from uuid import UUID
+
+from shared.adapters.postgres.pool import Database
+from shared.domain.money import Usage
+from shared.ports.history import HistoryRow, ModelCost, Period, SessionSummary, StoredRun
+
+RUN = """
+select id, conversation, principal, session, ordinal, kind, state, attempts, accepted_at, finished_at, outcome
+from runs where id = %s
+"""
+SESSIONS = """
+select s.id, s.conversation, s.contact, s.model, s.created_at, s.updated_at,
+       (select count(*) from messages m where m.session = s.id and m.ordinal >= s.live_from and not m.dropped),
+       s.compaction_count, s.context_tokens, coalesce(k.cost, 0), coalesce(k.currency, 'USD')
+from sessions s join conversations c on c.key = s.conversation
+left join lateral (select sum(cost) as cost, max(currency) as currency from costs where session = s.id) k on true
+where s.closed_at is null and (%s::text is null or c.principal = %s) order by s.updated_at desc limit %s
+"""
+CONTACTS = """
+select s.conversation from sessions s join conversations c on c.key = s.conversation
+where s.closed_at is null and (%s::text is null or c.principal = %s)
+  and (s.id::text = lower(%s) or s.conversation = %s or lower(s.contact) = lower(%s))
+"""
+MESSAGES = """
+select m.created_at, m.run, m.body from messages m join sessions s on s.id = m.session
+join conversations c on c.key = s.conversation
+where m.session = %s and not m.dropped and (%s::text is null or c.principal = %s) order by m.ordinal limit %s
+"""
+COSTS = """
+select model, sum(input_tokens)::bigint, sum(output_tokens)::bigint, sum(cache_read_tokens)::bigint,
+       sum(cache_write_tokens)::bigint, sum(cost), currency, count(*)
+from costs where at >= case %s when 'today' then date_trunc('day', now(), 'UTC')
+                               when 'week' then now() - interval '7 days' else '-infinity' end
+group by model, currency order by sum(cost) desc, model
+"""
+COUNTS = """
+select (select count(*) from sessions where closed_at is null),
+       count(*) filter (where state = 'accepted'), count(*) filter (where state = 'running')
+from runs where state in ('accepted', 'running', 'waiting')
+"""
+
+
+class PostgresHistory:
+    """``History`` of the ports."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def run(self, run: UUID) -> StoredRun | None:
+        """See ``History.run``."""
+        rows = await self._database.rows(RUN, (run,))
+        return StoredRun(*rows[0]) if rows else None
+
+    async def sessions(self, *, principal: str | None, limit: int = 200) -> Sequence[SessionSummary]:
+        """See ``History.sessions``."""
+        return [SessionSummary(*row) for row in await self._database.rows(SESSIONS, (principal, principal, limit))]
+
+    async def session_contacts(self, target: str, *, principal: str | None) -> Sequence[str]:
+        """See ``History.session_contacts``."""
+        parameters = (principal, principal, target, target, target)
+        return [row[0] for row in await self._database.rows(CONTACTS, parameters)]
+
+    async def messages(self, session: UUID, *, principal: str | None, limit: int = 2000) -> Sequence[HistoryRow]:
+        """See ``History.messages``."""
+        rows = await self._database.rows(MESSAGES, (session, principal, principal, limit))
+        return [HistoryRow(*row) for row in rows]
+
+    async def costs(self, period: Period) -> Sequence[ModelCost]:
+        """See ``History.costs``."""
+        return [
+            ModelCost(
+                model=row[0],
+                usage=Usage(row[1], row[2], row[3], row[4]),
+                cost=Decimal(row[5]),
+                currency=row[6],
+                calls=row[7],
+            )
+            for row in await self._database.rows(COSTS, (period,))
+        ]
+
+    async def counts(self) -> Mapping[str, int]:
+        """See ``History.counts``."""
+        rows = await self._database.rows(COUNTS)
+        active, queued, running = rows[0]
+        return {"active_sessions": active, "queue_depth": queued, "running": running}

@@ -1,0 +1,101 @@
+"""Our values as the documents that the functions of ``0002_transactions.sql`` read."""
+
+from typing import Any
+
+from shared.domain.run import Ending, Settlement, Write
+
+
+def settlement_document(settlement: Settlement) -> dict[str, Any]:
+    """A row of ``costs``."""
+    usage = settlement.usage
+    rate_input, rate_output, rate_cache_read, rate_cache_write = settlement.rates
+    return {
+        "call_id": settlement.call_id,
+        "run": settlement.run,
+        "conversation": settlement.conversation,
+        "session": settlement.session,
+        "principal": settlement.principal,
+        "call_type": settlement.call_type,
+        "provider": settlement.provider,
+        "model": settlement.model,
+        "input_tokens": usage.input,
+        "output_tokens": usage.output,
+        "cache_read_tokens": usage.cache_read,
+        "cache_write_tokens": usage.cache_write,
+        "rate_input": rate_input,
+        "rate_output": rate_output,
+        "rate_cache_read": rate_cache_read,
+        "rate_cache_write": rate_cache_write,
+        "cost": settlement.cost,
+        "currency": settlement.currency,
+        "estimated": settlement.estimated,
+        "latency_ms": round(settlement.latency.total_seconds() * 1000),
+    }
+
+
+def write_document(write: Write) -> dict[str, Any]:
+    """The fourth argument of ``lucyd_store``; what is absent is left out, for ``?`` asks by presence."""
+    document: dict[str, Any] = {"id": write.id, "run": write.run}
+    if write.settle is not None:
+        document["settle"] = settlement_document(write.settle)
+    if write.messages:
+        document["messages"] = list(write.messages)
+    if write.intents:
+        document["intents"] = [
+            {
+                "call_index": intent.call_index,
+                "call_id": intent.call_id,
+                "tool": intent.tool,
+                "class": intent.effect,
+                "args_hash": intent.args_hash,
+                "proof": intent.proof,
+            }
+            for intent in write.intents
+        ]
+    if write.results:
+        document["results"] = [
+            {"call_index": result.call_index, "state": result.state, "result": result.result}
+            for result in write.results
+        ]
+    if write.reserve is not None:
+        route = write.reserve.route
+        document["reserve"] = {
+            "call_id": write.reserve.call_id,
+            "model": route.model,
+            "worst_case": str(route.worst_case),
+            "currency": route.currency,
+        }
+    for name in ("step", "stage", "keep"):
+        if (value := getattr(write, name)) is not None:
+            document[name] = value
+    if write.ending is not None:
+        document["finish"] = _ending_document(write.ending)
+    return document
+
+
+def _ending_document(ending: Ending) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "state": ending.state,
+        "outcome": ending.outcome,
+        "terminal": ending.terminal,
+        "drop": ending.drop,
+    }
+    if ending.session is not None:
+        document["session"] = {
+            "context_tokens": ending.session.context_tokens,
+            "model": ending.session.model,
+            "warned": ending.session.warned,
+            "pending_warning": ending.session.pending_warning,
+        }
+    if ending.compact is not None:
+        document["compact"] = ending.compact
+    if ending.compaction is not None:
+        compaction = ending.compaction
+        document["compaction"] = {
+            "summary": compaction.summary,
+            "live_from": compaction.live_from,
+            "removed_messages": compaction.removed_messages,
+            "summary_tokens": compaction.summary_tokens,
+            "compaction_number": compaction.number,
+        }
+    return document

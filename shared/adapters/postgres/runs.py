@@ -1,0 +1,236 @@
+"""The four transactions over Postgres: one function call each, one round trip, one commit."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import psycopg
+
+from shared.adapters.postgres.documents import to_json
+from shared.adapters.postgres.pool import Database
+from shared.adapters.postgres.rows import settlement_document, write_document
+from shared.domain.money import Usage
+from shared.domain.run import (
+    UNDERSTANDS,
+    Accepted,
+    Claim,
+    ClaimRefusal,
+    NewRun,
+    Route,
+    Session,
+    Settlement,
+    Spent,
+    StoredEffect,
+    StoredMessage,
+    Write,
+)
+from shared.errors import Conflict, LostClaim, TryLater
+from shared.ids import new_id
+from shared.ports.runs import Cached, FinishedRun, Reset
+
+ACCEPT = "select lucyd_accept(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s::jsonb, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
+CLAIM = "select lucyd_claim(%s, %s, %s, %s, %s, %s::jsonb, %s, %s, %s)"
+STORE = "select lucyd_store(%s, %s, %s, %s::jsonb)"
+SETTLE = "select lucyd_settle(%s::jsonb)"
+HAND_BACK = "select lucyd_hand_back(%s, %s, %s)"
+RESET = "select lucyd_reset(%s, %s, %s, %s, %s)"
+EXPIRE = "select lucyd_expire(%s, %s)"
+OUTCOMES = "select id, conversation, terminal, outcome from runs where id = any(%s) and finished_at is not null"
+UNPUBLISHED = """
+select id, conversation, terminal, outcome from runs
+where published_at is null and finished_at < now() - %s order by finished_at limit %s
+"""
+PUBLISHED = "update runs set published_at = now() where id = any(%s) and published_at is null"
+ORPHANS = """
+select r.conversation from runs r join conversations c on c.key = r.conversation
+where (r.state in ('accepted', 'running') or (r.state = 'waiting' and r.wake_at < now()))
+  and r.accepted_at < now() - %s and r.needs <= %s
+  and (c.owner is null or exists (select 1 from workers w where w.id = c.owner and w.state in ('fenced', 'stopped')))
+group by r.conversation order by min(r.accepted_at) limit %s
+"""
+
+CLAIM_PATIENCE = timedelta(seconds=2)
+STORE_PATIENCE = timedelta(seconds=60)
+"""A step that was paid for is worth waiting for; the epoch tells afterwards whether it may still be stored."""
+
+DEADLINE_PASSED = "This took longer than it may, and was stopped."
+RESET_HERE = "The session was reset."
+
+
+class PostgresRuns:
+    """``Inbox`` and ``Runs`` of the ports."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def accept(self, new: NewRun) -> Accepted:
+        """See ``Inbox.accept``."""
+        key = new.idempotency
+        try:
+            row = await self._database.value(
+                ACCEPT,
+                (
+                    new.id,
+                    new.address.conversation,
+                    new.address.channel,
+                    new.address.principal,
+                    new.address.contact,
+                    new.kind,
+                    new.source,
+                    new.tier,
+                    new.sender,
+                    to_json({"text": new.text, **new.details}),
+                    "queue",
+                    UNDERSTANDS,
+                    new.deadline,
+                    key.scope if key else None,
+                    key.key if key else None,
+                    key.body_hash if key else None,
+                    key.lives if key else None,
+                    new.capacity,
+                    new.traceparent,
+                ),
+            )
+        except psycopg.Error as fault:
+            match fault.sqlstate:
+                case "LU001":
+                    raise TryLater("too many messages wait in this conversation", after=5.0) from fault
+                case "LU002":
+                    raise Conflict("this idempotency key was used with another body") from fault
+            raise
+        return Accepted(UUID(row["run"]), new.address.conversation, row["ordinal"], row["state"], row["created"])
+
+    async def outcomes(self, runs: Sequence[UUID]) -> Sequence[FinishedRun]:
+        """See ``Inbox.outcomes``."""
+        return [FinishedRun(*row) for row in await self._database.rows(OUTCOMES, (list(runs),))]
+
+    async def reset(self, conversation: str, run: UUID, *, source: str, sender: str) -> Reset | None:
+        """See ``Inbox.reset``."""
+        row = await self._database.value(RESET, (conversation, run, source, sender, RESET_HERE))
+        if not row["reset"]:
+            return None
+        return Reset(UUID(row["session"]), tuple(UUID(cancelled) for cancelled in row["cancelled"]))
+
+    async def claim(
+        self, conversation: str, *, worker: UUID, call_id: UUID, routes: Mapping[str, Route], cached: Cached | None
+    ) -> Claim | ClaimRefusal:
+        """See ``Runs.claim``."""
+        route_document = to_json(
+            {
+                name: {"model": route.model, "worst_case": str(route.worst_case), "currency": route.currency}
+                for name, route in routes.items()
+            }
+        )
+        row = await self._database.value(
+            CLAIM,
+            (
+                worker,
+                conversation,
+                call_id,
+                new_id(),
+                UNDERSTANDS,
+                route_document,
+                cached.session if cached else None,
+                cached.ordinal if cached else None,
+                cached.live_from if cached else None,
+            ),
+            patience=CLAIM_PATIENCE,
+        )
+        if row["status"] != "claimed":
+            refusal: ClaimRefusal = row["status"]
+            return refusal
+        return _claim(conversation, call_id, row)
+
+    async def store(self, conversation: str, *, worker: UUID, epoch: int, write: Write) -> bool:
+        """See ``Runs.store``."""
+        row = await self._database.value(
+            STORE, (worker, conversation, epoch, to_json(write_document(write))), patience=STORE_PATIENCE
+        )
+        if row["status"] == "lost":
+            raise LostClaim(conversation)
+        return bool(row["more"])
+
+    async def settle(self, settlement: Settlement) -> None:
+        """See ``Runs.settle``."""
+        await self._database.rows(SETTLE, (to_json(settlement_document(settlement)),), patience=STORE_PATIENCE)
+
+    async def hand_back(self, conversation: str, *, worker: UUID, epoch: int) -> bool:
+        """See ``Runs.hand_back``."""
+        return bool(await self._database.value(HAND_BACK, (worker, conversation, epoch)))
+
+    async def orphans(self, *, older_than: timedelta, limit: int) -> Sequence[str]:
+        """See ``Runs.orphans``."""
+        return [row[0] for row in await self._database.rows(ORPHANS, (older_than, UNDERSTANDS, limit))]
+
+    async def unpublished(self, *, older_than: timedelta, limit: int) -> Sequence[FinishedRun]:
+        """See ``Runs.unpublished``."""
+        return [FinishedRun(*row) for row in await self._database.rows(UNPUBLISHED, (older_than, limit))]
+
+    async def published(self, runs: Sequence[UUID]) -> None:
+        """See ``Runs.published``."""
+        await self._database.rows(PUBLISHED, (list(runs),))
+
+    async def expire(self, *, limit: int) -> Sequence[UUID]:
+        """See ``Runs.expire``."""
+        ended = await self._database.value(EXPIRE, (limit, DEADLINE_PASSED))
+        return [UUID(run) for run in ended]
+
+
+def _claim(conversation: str, call_id: UUID, row: Mapping[str, Any]) -> Claim:
+    run, session, route, spent = row["run"], row["session"], row["route"], row["spent"]
+    return Claim(
+        run=UUID(run["id"]),
+        conversation=conversation,
+        epoch=row["epoch"],
+        ordinal=run["ordinal"],
+        kind=run["kind"],
+        source=run["source"],
+        tier=run["tier"],
+        principal=run["principal"],
+        sender=run["sender"],
+        contact=row["contact"],
+        channel=row["channel"],
+        text=run["message"].get("text", ""),
+        accepted_at=datetime.fromisoformat(run["accepted_at"]),
+        time_left=timedelta(seconds=run["time_left"]),
+        attempts=run["attempts"],
+        stage=run["stage"],
+        step=run["step"],
+        keep=run["keep"],
+        cancel_asked=run["cancel_asked"],
+        session=Session(
+            id=UUID(session["id"]),
+            created_at=datetime.fromisoformat(session["created_at"]),
+            last_ordinal=session["last_ordinal"],
+            live_from=session["live_from"],
+            summary=session["summary"],
+            compaction_count=session["compaction_count"],
+            context_tokens=session["context_tokens"],
+            warned=session["warned"],
+        ),
+        route=Route(route["model"], Decimal(route["worst_case"]), route["currency"]),
+        call_id=call_id,
+        messages=[StoredMessage(ordinal, UUID(writer), body) for ordinal, writer, body in row["messages"]],
+        effects=[
+            StoredEffect(
+                call_index=effect["call_index"],
+                call_id=effect["call_id"],
+                tool=effect["tool"],
+                effect=effect["class"],
+                state=effect["state"],
+                proof=effect["proof"],
+                result=effect["result"],
+            )
+            for effect in row["effects"] or ()
+        ],
+        spent=Spent(
+            Decimal(spent["cost"]),
+            spent["calls"],
+            Usage(spent["input"], spent["output"], spent["cache_read"], spent["cache_write"]),
+        )
+        if spent
+        else Spent(),
+        traceparent=run["traceparent"],
+    )
