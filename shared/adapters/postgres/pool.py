@@ -47,7 +47,7 @@ class Database:
         while True:
             try:
                 async with self._pool.connection(timeout=max(0.05, give_up_at - time.monotonic())) as connection:
-                    cursor = await connection.execute(query, parameters)  # type: ignore[arg-type]  # our own constants
+                    cursor = await connection.execute(query, parameters)
                     return await cursor.fetchall() if cursor.description else []
             except (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable) as fault:
                 raise TryLater("Postgres took too long to answer", after=1.0) from fault

@@ -1,0 +1,109 @@
+"""One pub/sub connection for a whole process: who waits for a run is told when there is something to read."""
+
+import asyncio
+import contextlib
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Iterator
+from uuid import UUID
+
+import structlog
+from redis.asyncio.client import PubSub
+from redis.exceptions import RedisError
+
+from shared.adapters.redis.connection import Redis
+from shared.messages import routes
+
+log = structlog.get_logger(__name__)
+
+LISTEN_FOR = 1.0
+FIRST_PAUSE = 0.1
+LONGEST_PAUSE = 2.0
+BACKLOG = 100_000
+
+
+class RedisAnnouncements:
+    """``Announcements`` of the ports. ``listen`` must run for as long as anybody waits."""
+
+    def __init__(self, client: Redis) -> None:
+        self._client = client
+        self._followers: dict[str, set[asyncio.Event]] = defaultdict(set)
+        self._finished: asyncio.Queue[UUID] = asyncio.Queue(BACKLOG)
+        self._pubsub: PubSub | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def listen(self) -> None:
+        """Hear and pass on, over reconnects, until cancelled."""
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                async with self._client.pubsub() as pubsub:
+                    await pubsub.subscribe(routes.FINISHED, *self._followers)
+                    self._pubsub = pubsub
+                    self._nudge_all()  # whatever was said while nobody listened
+                    pause = FIRST_PAUSE
+                    while True:
+                        message = await pubsub.get_message(ignore_subscribe_messages=True, timeout=LISTEN_FOR)
+                        if message is not None:
+                            self._hear(message["channel"], message["data"])
+            except (RedisError, OSError) as fault:
+                log.warning("announcements_lost", error=type(fault).__name__)
+            finally:
+                self._pubsub = None
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
+
+    async def finished(self) -> AsyncIterator[UUID]:
+        """See ``Announcements.finished``."""
+        while True:
+            yield await self._finished.get()
+
+    @contextlib.contextmanager
+    def follow(self, run: UUID) -> Iterator[asyncio.Event]:
+        """See ``Announcements.follow``."""
+        channel = routes.run_channel(run)
+        nudge = asyncio.Event()
+        followers = self._followers[channel]
+        followers.add(nudge)
+        if len(followers) == 1:
+            self._subscribe(channel)
+        try:
+            yield nudge
+        finally:
+            followers.discard(nudge)
+            if not followers:
+                del self._followers[channel]
+                self._unsubscribe(channel)
+
+    def _hear(self, channel: str, data: str) -> None:
+        if channel == routes.FINISHED:
+            with contextlib.suppress(ValueError, asyncio.QueueFull):  # a lost word is healed by looking again
+                self._finished.put_nowait(UUID(data))
+        else:
+            for nudge in self._followers.get(channel, ()):
+                nudge.set()
+
+    def _nudge_all(self) -> None:
+        for followers in self._followers.values():
+            for nudge in followers:
+                nudge.set()
+
+    def _subscribe(self, channel: str) -> None:
+        if self._pubsub is not None:
+            self._background(self._pubsub.subscribe(channel), channel)
+
+    def _unsubscribe(self, channel: str) -> None:
+        if self._pubsub is not None:
+            self._background(self._pubsub.unsubscribe(channel), channel)
+
+    def _background(self, command: Awaitable[object], channel: str) -> None:
+        async def tell() -> None:
+            try:
+                await command
+            except (RedisError, OSError):
+                return  # the listener sees the broken line too and subscribes to everything anew
+            for nudge in self._followers.get(channel, ()):
+                nudge.set()  # what was added before the subscription stood
+
+        task = asyncio.get_running_loop().create_task(tell())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

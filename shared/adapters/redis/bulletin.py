@@ -1,0 +1,89 @@
+"""What a worker tells: run events, futures, monitor and owner keys, all in one pipeline."""
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from shared.adapters.redis.connection import COMMAND_TIMEOUT, Redis, bounded
+from shared.adapters.redis.wake_ups import add_wake_up
+from shared.errors import TryLater
+from shared.messages import routes
+from shared.messages.run_events import RunEvent, terminal_type
+from shared.ports.bus import Batch
+from shared.ports.runs import FinishedRun
+
+STREAM_ENTRIES = 20_000
+MONITOR_TTL = timedelta(minutes=10)
+OWNER_TTL = timedelta(minutes=10)
+
+
+class RedisBulletin:
+    """``Bulletin`` of the ports."""
+
+    def __init__(self, client: Redis, *, stream_ttl: timedelta, result_ttl: timedelta) -> None:
+        self._client = client
+        self._stream_ttl = stream_ttl
+        self._result_ttl = result_ttl
+
+    async def publish(self, batch: Batch) -> None:
+        """See ``Bulletin.publish``."""
+        pipeline = self._client.pipeline(transaction=False)
+        self._add_events(pipeline, batch)
+        for finished in batch.finished:
+            self._add_finished(pipeline, finished)
+        for wake_up in batch.wake:
+            add_wake_up(pipeline, wake_up)
+        if batch.acknowledge:
+            pipeline.xack(routes.INBOUND, routes.WORKERS, *batch.acknowledge)
+            pipeline.xdel(routes.INBOUND, *batch.acknowledge)
+        _add_views(pipeline, batch)
+        if len(pipeline) > 0:
+            _raise_if_refused(await bounded(pipeline.execute(raise_on_error=False), COMMAND_TIMEOUT))
+
+    def _add_events(self, pipeline: Any, batch: Batch) -> None:
+        told: set[UUID] = set()
+        for run, event in batch.events:
+            self._add_event(pipeline, run, event)
+            told.add(run)
+        for run in told:
+            pipeline.expire(routes.run_events(run), self._stream_ttl)
+            pipeline.publish(routes.run_channel(run), "")
+
+    def _add_event(self, pipeline: Any, run: UUID, event: RunEvent) -> None:
+        fields = {"type": event.type, "data": orjson.dumps(event.data, default=str)}
+        pipeline.xadd(routes.run_events(run), fields, id=event.id, maxlen=STREAM_ENTRIES, approximate=True)
+
+    def _add_finished(self, pipeline: Any, finished: FinishedRun) -> None:
+        run = finished.run
+        event = RunEvent(finished.terminal, terminal_type(str(finished.outcome.get("state"))), finished.outcome)
+        self._add_event(pipeline, run, event)
+        pipeline.expire(routes.run_events(run), self._stream_ttl)
+        pipeline.set(routes.run_result(run), orjson.dumps(finished.outcome, default=str), ex=self._result_ttl)
+        pipeline.publish(routes.run_channel(run), "")
+        pipeline.publish(routes.FINISHED, str(run))
+
+
+def _add_views(pipeline: Any, batch: Batch) -> None:
+    for conversation, fields in batch.monitor.items():
+        key = routes.monitor_session(conversation)
+        pipeline.hset(key, mapping=fields)
+        pipeline.expire(key, MONITOR_TTL)
+    for conversation, owner in batch.owners.items():
+        if owner:
+            pipeline.set(routes.owner(conversation), owner, ex=OWNER_TTL)
+        else:
+            pipeline.delete(routes.owner(conversation))
+
+
+def _raise_if_refused(replies: list[Any]) -> None:
+    for reply in replies:
+        if isinstance(reply, Exception) and not _already_told(reply):
+            raise TryLater("Redis refused what was told", after=0.5) from reply
+
+
+def _already_told(fault: Exception) -> bool:
+    """An id that is not greater than the last one was told before, or belongs to a stale attempt."""
+    text = str(fault)
+    return "equal or smaller" in text or "NOGROUP" in text
