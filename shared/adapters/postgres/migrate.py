@@ -53,13 +53,7 @@ def _check(connection: psycopg.Connection) -> None:
 
 def _apply(connection: psycopg.Connection) -> list[str]:
     connection.execute(LEDGER)
-    ours = {
-        file.name: file.read_text("utf-8")
-        for file in sorted(
-            files("shared.adapters.postgres").joinpath("migrations").iterdir(), key=lambda file: file.name
-        )
-        if file.name.endswith(".sql")
-    }
+    ours = _ours()
     theirs: dict[str, str] = dict(connection.execute("select name, digest from migrations").fetchall())
     if unknown := sorted(theirs.keys() - ours.keys()):
         raise ConfigError([f"The database is newer than this Lucyd: it has {', '.join(unknown)}."])
@@ -76,5 +70,16 @@ def _apply(connection: psycopg.Connection) -> list[str]:
     return applied
 
 
+def _ours() -> dict[str, str]:
+    folder = files("shared.adapters.postgres").joinpath("migrations")
+    found = [file for file in folder.iterdir() if file.name.endswith(".sql")]
+    return {file.name: file.read_text("utf-8") for file in sorted(found, key=lambda file: file.name)}
+
+
 def _digest(text: str) -> str:
     return sha256(text.encode()).hexdigest()
+
+
+def newest() -> str:
+    """The name of the last migration this version needs."""
+    return sorted(_ours())[-1]

@@ -1,0 +1,50 @@
+"""``/healthz`` (the process runs) and ``/readyz`` (it can do its work, each dependency named)."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+Check = Callable[[], Awaitable[str]]
+"""Answers ``ok`` or a short sentence about what is wrong; whatever it raises counts as wrong."""
+
+CHECK_WITHIN = timedelta(seconds=2)
+
+
+async def readiness(checks: Mapping[str, Check]) -> tuple[bool, dict[str, str]]:
+    """All checks at once, each bounded."""
+
+    async def ask(check: Check) -> str:
+        try:
+            async with asyncio.timeout(CHECK_WITHIN.total_seconds()):
+                return await check()
+        except TimeoutError:
+            return "no answer"
+        except Exception as fault:  # noqa: BLE001 - whatever is wrong with a dependency is its state, not our crash
+            return type(fault).__name__
+
+    answers = dict(zip(checks, await asyncio.gather(*map(ask, checks.values())), strict=True))
+    return all(answer == "ok" for answer in answers.values()), answers
+
+
+def health_routes(service: str, checks: Mapping[str, Check]) -> list[Route]:
+    """The two routes; for services with an HTTP face of their own."""
+
+    async def healthz(_: Request) -> JSONResponse:
+        return JSONResponse({"status": "ok", "service": service})
+
+    async def readyz(_: Request) -> JSONResponse:
+        ready, answers = await readiness(checks)
+        body = {"status": "ready" if ready else "not ready", "service": service, "checks": answers}
+        return JSONResponse(body, status_code=200 if ready else 503)
+
+    return [Route("/healthz", healthz), Route("/readyz", readyz)]
+
+
+def health_app(service: str, checks: Mapping[str, Check]) -> Starlette:
+    """Nothing but the two routes; for services without an HTTP face."""
+    return Starlette(routes=health_routes(service, checks))

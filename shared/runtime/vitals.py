@@ -1,0 +1,40 @@
+"""How a process is: memory, and how long its event loop keeps others waiting."""
+
+import asyncio
+import resource
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+PROBE_EVERY = 0.25
+
+
+class LoopLag:
+    """Measures how late a sleeping task is woken; a blocked loop shows as a growing figure."""
+
+    def __init__(self) -> None:
+        self._due: float | None = None
+        self._last = 0.0
+
+    async def watch(self) -> None:
+        """Measure until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            self._due = loop.time() + PROBE_EVERY
+            await asyncio.sleep(PROBE_EVERY)
+            self._last = max(0.0, loop.time() - self._due)
+
+    @property
+    def last(self) -> timedelta:
+        """The lag measured last."""
+        return timedelta(seconds=self._last)
+
+
+def resident_bytes() -> int:
+    """Resident memory of this process now; where the system does not tell, its peak."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+    except (OSError, ValueError, IndexError):
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024
+    return pages * resource.getpagesize()
