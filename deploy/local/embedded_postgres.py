@@ -5,10 +5,11 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import quote
@@ -17,6 +18,8 @@ import psycopg
 
 from deploy.local import as_root, leftovers, ports, state
 from deploy.local.child import Child
+from deploy.local.keeper import Keeper, Program
+from deploy.local.log_file import open_log
 from shared.errors import ConfigError
 
 MAJOR = "18"
@@ -28,7 +31,7 @@ _START_TAKES = timedelta(seconds=60)
 _STOP_TAKES = timedelta(seconds=30)
 _ATTEMPTS = 4
 _INITDB = (
-    "-N", "-U", _USER, "-E", "UTF8", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C",
+    "-U", _USER, "-E", "UTF8", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C",
     "--no-instructions", "--auth=scram-sha-256",
 )  # fmt: skip
 _SERVER = {
@@ -54,12 +57,14 @@ class EmbeddedPostgres:
 
     url: str
     port: int
-    child: Child
+    keeper: Keeper
 
 
 @contextmanager
-def run_postgres(claim: state.Claim, remembered: int | None, *, namespaces: bool = True) -> Iterator[EmbeddedPostgres]:
-    """Run the server of a data folder until the block ends.
+def run_postgres(
+    claim: state.Claim, remembered: int | None, *, show: Callable[[str], None] = print, namespaces: bool = True
+) -> Iterator[EmbeddedPostgres]:
+    """Run the server of a data folder until the block ends; who calls its keeper's ``watch`` has it started again.
 
     ConfigError, with the folder and the log's name, when it can't run. ``namespaces``: see ``as_root.stand``.
     """
@@ -68,11 +73,14 @@ def run_postgres(claim: state.Claim, remembered: int | None, *, namespaces: bool
     log = folder / "logs" / "postgres.log"
     password = _prepare_cluster(standing, claim, log)
     _stop_leftover(standing.cluster)
-    server = _start(standing, claim, log, password, remembered)
+    child, port = _start(standing, claim, log, password, remembered)
+    program = Program("postgres", log, partial(_launch, standing, claim, log, port), read_along=False)
+    keeper = Keeper(program, show)
+    keeper.adopt(child)
     try:
-        yield server
+        yield EmbeddedPostgres(_url(port, password, DATABASE), port, keeper)
     finally:
-        server.child.stop()
+        keeper.stop()
 
 
 def find_binaries() -> Path:
@@ -120,7 +128,7 @@ def _make_cluster(standing: as_root.Standing, claim: state.Claim, log: Path, pas
             os.chown(new, *standing.owner)
             os.chown(word, *standing.owner)
         command: list[str | Path] = [standing.binaries / "initdb", *_INITDB, "--pwfile", word, "-D", new]
-        with log.open("ab") as out:
+        with open_log(log) as out:
             initdb = Child(command, log=out, identity=standing.identity, environment=_environment(), lock=claim.lock)
             code = initdb.wait(_INITDB_TAKES)
             initdb.stop()
@@ -143,7 +151,8 @@ def _stop_leftover(cluster: Path) -> None:
 
 def _start(
     standing: as_root.Standing, claim: state.Claim, log: Path, password: str, remembered: int | None
-) -> EmbeddedPostgres:
+) -> tuple[Child, int]:
+    """Start the server on a port that is free and wait for its answers."""
     tried: frozenset[int] = frozenset()
     for attempt in range(1, _ATTEMPTS + 1):
         port = ports.choose(remembered, avoid=tried)
@@ -151,7 +160,7 @@ def _start(
         child = _launch(standing, claim, log, port)
         try:
             if _answers(child, standing.cluster, port, password):
-                return EmbeddedPostgres(_url(port, password, DATABASE), port, child)
+                return child, port
             said = _read_from(log, begin)
         except BaseException:
             child.stop()
@@ -172,7 +181,7 @@ def _launch(standing: as_root.Standing, claim: state.Claim, log: Path, port: int
         # The pid file's number may be another process by now, for which Postgres would refuse to start. It ignores
         # the number named here, as it would pg_ctl's own, and still makes its check for workers of a dead server.
         environment["PG_GRANDPARENT_PID"] = str(stale)
-    with log.open("ab") as out:
+    with open_log(log) as out:
         return Child(
             [standing.binaries / "postgres", "-D", standing.cluster, "-p", str(port), *settings],
             log=out,

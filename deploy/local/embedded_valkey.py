@@ -8,15 +8,18 @@ import shutil
 import signal
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
 from deploy.local import leftovers, ports, state
 from deploy.local.child import Child
+from deploy.local.keeper import Keeper, Program
+from deploy.local.log_file import open_log
 from shared.errors import ConfigError
 
 _START_TAKES = timedelta(seconds=20)
@@ -30,12 +33,17 @@ class EmbeddedValkey:
 
     url: str
     port: int
-    child: Child
+    keeper: Keeper
 
 
 @contextmanager
-def run_valkey(claim: state.Claim, remembered: int | None) -> Iterator[EmbeddedValkey]:
-    """Run the server of a data folder until the block ends; ConfigError when it can't run."""
+def run_valkey(
+    claim: state.Claim, remembered: int | None, *, show: Callable[[str], None] = print
+) -> Iterator[EmbeddedValkey]:
+    """Run the server of a data folder until the block ends; who calls its keeper's ``watch`` has it started again.
+
+    ConfigError when it can't run.
+    """
     folder = claim.folder / "valkey"
     folder.mkdir(mode=0o700, exist_ok=True)
     binary = _executable(find_binary(), folder)
@@ -43,11 +51,14 @@ def run_valkey(claim: state.Claim, remembered: int | None) -> Iterator[EmbeddedV
     pid = leftovers.first_number(folder / "valkey.pid")
     if leftovers.is_server(pid, "valkey-server", folder, f"{ports.LOOPBACK}:{remembered}"):
         leftovers.end(pid, signal.SIGTERM)
-    server = _start(binary, claim, folder, password, remembered)
+    log = claim.folder / "logs" / "valkey.log"
+    child, port = _start(binary, claim, log, password, remembered)
+    keeper = Keeper(Program("valkey", log, partial(_launch, binary, claim, log), read_along=False), show)
+    keeper.adopt(child)
     try:
-        yield server
+        yield EmbeddedValkey(f"redis://:{password}@{ports.LOOPBACK}:{port}/0", port, keeper)
     finally:
-        server.child.stop()
+        keeper.stop()
 
 
 def find_binary() -> Path:
@@ -69,27 +80,31 @@ def _executable(binary: Path, folder: Path) -> Path:
     return copy
 
 
-def _start(binary: Path, claim: state.Claim, folder: Path, password: str, remembered: int | None) -> EmbeddedValkey:
-    log = claim.folder / "logs" / "valkey.log"
+def _start(binary: Path, claim: state.Claim, log: Path, password: str, remembered: int | None) -> tuple[Child, int]:
+    """Start the server on a port that is free and wait for its answers."""
+    folder = claim.folder / "valkey"
     tried: frozenset[int] = frozenset()
     for _ in range(_ATTEMPTS):
         port = ports.choose(remembered, avoid=tried)
         tried |= {port}
         # In a file and not in the command line, which everybody on the machine may read.
         state.write_private(folder / "valkey.conf", _settings(port, password))
-        with log.open("ab") as out:
-            child = Child(
-                [binary, folder / "valkey.conf"], log=out, patience=_STOP_TAKES, folder=folder, lock=claim.lock
-            )
+        child = _launch(binary, claim, log)
         try:
             answered = _answers(child, port, password)
         except BaseException:
             child.stop()
             raise
         if answered:
-            return EmbeddedValkey(f"redis://:{password}@{ports.LOOPBACK}:{port}/0", port, child)
+            return child, port
         child.stop()
     raise ConfigError([f"Valkey can't start with the folder {folder}: see {log}"])
+
+
+def _launch(binary: Path, claim: state.Claim, log: Path) -> Child:
+    folder = claim.folder / "valkey"
+    with open_log(log) as out:
+        return Child([binary, folder / "valkey.conf"], log=out, patience=_STOP_TAKES, folder=folder, lock=claim.lock)
 
 
 def _settings(port: int, password: str) -> str:

@@ -1,6 +1,6 @@
 """The two embedded servers together."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -9,6 +9,7 @@ from pathlib import Path
 from deploy.local import state
 from deploy.local.embedded_postgres import run_postgres
 from deploy.local.embedded_valkey import run_valkey
+from deploy.local.keeper import Keeper
 from shared.errors import ConfigError
 
 
@@ -18,6 +19,12 @@ class Servers:
 
     database_url: str = field(repr=False)
     redis_url: str = field(repr=False)
+    keepers: tuple[Keeper, ...] = ()
+
+    def watch(self) -> None:
+        """Start again what has died; call it several times a second."""
+        for keeper in self.keepers:
+            keeper.watch()
 
 
 @contextmanager
@@ -32,26 +39,38 @@ def open_servers(data_dir: Path) -> Iterator[Servers]:
 
 
 @contextmanager
-def run_servers(claim: state.Claim, database_url: str | None = None, redis_url: str | None = None) -> Iterator[Servers]:
-    """Run those servers that no URL is given for, both at once; Postgres is the last to stop."""
+def run_servers(
+    claim: state.Claim,
+    database_url: str | None = None,
+    redis_url: str | None = None,
+    *,
+    show: Callable[[str], None] = print,
+) -> Iterator[Servers]:
+    """Run those servers that no URL is given for, both at once.
+
+    ``show`` gets a line whenever a server died and ``watch`` starts it again.
+    """
     known = state.read_ports(claim.folder)
     with ExitStack() as stack:
         with ThreadPoolExecutor(max_workers=2) as pool:
             postgres = None
             valkey = None
             if database_url is None:
-                postgres = pool.submit(stack.enter_context, run_postgres(claim, known.get("postgres")))
+                postgres = pool.submit(stack.enter_context, run_postgres(claim, known.get("postgres"), show=show))
             if redis_url is None:
-                valkey = pool.submit(stack.enter_context, run_valkey(claim, known.get("valkey")))
+                valkey = pool.submit(stack.enter_context, run_valkey(claim, known.get("valkey"), show=show))
         _raise_all(future.exception() for future in (postgres, valkey) if future is not None)
         ports = dict(known)
+        keepers = []
         if postgres is not None:
             database_url, ports["postgres"] = postgres.result().url, postgres.result().port
+            keepers.append(postgres.result().keeper)
         if valkey is not None:
             redis_url, ports["valkey"] = valkey.result().url, valkey.result().port
+            keepers.append(valkey.result().keeper)
         if ports != known:
             state.write_ports(claim.folder, ports)
-        yield Servers(database_url or "", redis_url or "")
+        yield Servers(database_url or "", redis_url or "", tuple(keepers))
 
 
 def _raise_all(faults: Iterable[BaseException | None]) -> None:

@@ -145,7 +145,7 @@ def main(arguments: list[str]) -> int:
     stop, last, identity, lock, _, *command = arguments
     if int(lock) >= 0:
         # The tether's copy of the lock says that something of this launcher still lives; the command needs none.
-        os.set_inheritable(int(lock), False)
+        os.set_inheritable(int(lock), False)  # noqa: FBT003 - the standard library takes it so
     wake, alarm = os.pipe()
     os.set_blocking(alarm, False)
     signal.set_wakeup_fd(alarm, warn_on_full_buffer=False)

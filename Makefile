@@ -1,0 +1,68 @@
+# Everything a developer or a person who tries Lucyd needs. `make` alone prints the list.
+
+PYTHON ?= python3
+ARGS ?=
+VENV := .venv
+PY := $(VENV)/bin/python
+CODE := cli services shared deploy tests bench
+LOCK_FLAGS := --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url --no-emit-find-links --quiet
+
+export PYTHON
+
+.DEFAULT_GOAL := help
+.PHONY: help install dev run test check fmt fmt-check lint types unit house contract integration e2e lock clean
+
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+install: ## make .venv from requirements.lock (PYTHON=/path/to/python3 to choose which)
+	@sh deploy/local/make_venv.sh requirements.lock
+
+dev: ## make .venv from requirements-dev.lock: what checks and tests need
+	@sh deploy/local/make_venv.sh requirements-dev.lock
+
+run: install ## run Lucyd here: its servers and six services, until Ctrl-C (ARGS="--workers 2")
+	@exec $(PY) -m deploy.local $(ARGS)
+
+test: dev ## run every test (ARGS="-k name" chooses)
+	$(PY) -m pytest tests $(ARGS)
+
+check: dev fmt-check lint types unit house ## what each change must pass, in about a minute
+
+fmt: dev ## format the code
+	$(PY) -m ruff format $(CODE)
+	$(PY) -m ruff check --fix-only --quiet $(CODE)
+
+fmt-check: dev ## tell whether the code is formatted
+	$(PY) -m ruff format --check $(CODE)
+
+lint: dev ## check the style and who imports whom
+	$(PY) -m ruff check $(CODE)
+	$(VENV)/bin/lint-imports
+
+types: dev ## check the types
+	$(PY) -m mypy
+
+unit: dev ## run the tests that need nothing outside the process
+	$(PY) -m pytest tests/unit $(ARGS)
+
+house: dev ## run the tests of the repository itself
+	$(PY) -m pytest tests/house $(ARGS)
+
+contract: dev ## run the tests that fake and real behave alike
+	$(PY) -m pytest tests/contract $(ARGS)
+
+integration: dev ## run the tests of single parts against real servers
+	$(PY) -m pytest tests/integration $(ARGS)
+
+e2e: dev ## run the tests of the whole system
+	$(PY) -m pytest tests/e2e $(ARGS)
+
+lock: ## write requirements.lock and requirements-dev.lock anew from pyproject.toml (needs uv)
+	@command -v uv >/dev/null 2>&1 || { echo "lucyd: uv was not found: install it (pip install uv)" >&2; exit 1; }
+	uv pip compile pyproject.toml $(LOCK_FLAGS) -o requirements.lock
+	uv pip compile pyproject.toml --extra dev $(LOCK_FLAGS) -o requirements-dev.lock
+
+clean: ## remove .venv and what the tools left; data folders are never touched
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +

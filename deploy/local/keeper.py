@@ -1,0 +1,124 @@
+"""Keep one program running: start it, watch it, start it again, end it."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from deploy.local.backoff import next_pause
+from deploy.local.child import Child
+from deploy.local.log_file import LogReader
+from deploy.local.log_lines import line_to_show
+from shared.errors import ConfigError
+
+REFUSES_CONFIGURATION = 78
+"""The exit code with which a program says that no restart will help (EX_CONFIG of sysexits.h)."""
+
+_REFUSES = 1
+"""What the services say with sentences for the operator; Python itself says it with a traceback."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What is kept running: how to start it, and the log it writes.
+
+    ``read_along`` is for logs in the services' own form, whose warnings a person should see at once.
+    """
+
+    name: str
+    log: Path
+    start: Callable[[], Child]
+    read_along: bool = True
+
+
+class Keeper:
+    """One program with its present process and its bad luck. Nothing happens between the calls of ``watch``."""
+
+    def __init__(self, program: Program, show: Callable[[str], None]) -> None:
+        """Take the program without starting it; ``show`` gets each line that the person in front should see."""
+        self._program = program
+        self._show = show
+        self._child: Child | None = None
+        self._reader = LogReader(program.log)
+        self._started = 0.0
+        self._pause: timedelta | None = None  # before the present start; None for the first
+        self._due: float | None = None
+
+    def start(self) -> None:
+        """Start the program."""
+        self._reader = LogReader(self._program.log)
+        self.adopt(self._program.start())
+
+    def adopt(self, child: Child) -> None:
+        """Take a process of the program that runs already."""
+        self._child, self._due, self._started = child, None, time.monotonic()
+
+    def watch(self) -> None:
+        """Show what the log says, and start the program again when it has died and waited long enough.
+
+        ConfigError when it refuses its configuration: its words are in the error, and no restart would help.
+        """
+        if self._child is not None and (code := self._child.exit_code()) is not None:
+            self._mourn(self._child, code)
+        elif self._due is not None and time.monotonic() >= self._due:
+            self.start()
+        self._echo(self._new_lines())
+
+    def ask_to_stop(self) -> None:
+        """Ask the process to end and return at once."""
+        self._due = None
+        if self._child is not None:
+            self._child.ask_to_stop()
+
+    def stop(self) -> None:
+        """End the process in order, killing it once its patience is over, and show its last words."""
+        self._due = None
+        if self._child is not None:
+            self._child.stop()
+            self._child = None
+        self._echo(self._new_lines(to_the_end=True))
+
+    def kill(self) -> None:
+        """End the process now."""
+        self._due = None
+        if self._child is not None:
+            self._child.kill()
+
+    def _mourn(self, child: Child, code: int) -> None:
+        child.stop()
+        self._child = None
+        name, log = self._program.name, self._program.log
+        lines = self._new_lines(to_the_end=True)
+        if self._was_refusal(code, lines):
+            said = [shown for line in lines if (shown := line_to_show(line)) is not None]
+            raise ConfigError([*said, f"{name} can't run with this configuration; see {log}"])
+        self._echo(lines)
+        now = time.monotonic()
+        self._pause = next_pause(self._pause, timedelta(seconds=now - self._started))
+        self._due = now + self._pause.total_seconds()
+        how = f"was killed by signal {code - 128}" if code > 128 else f"ended with exit code {code}"
+        self._show(f"{name} {how}; it starts again in {self._pause.total_seconds():g} s; see {log}")
+
+    def _was_refusal(self, code: int, lines: Sequence[str]) -> bool:
+        """Tell a configuration that can't work from a crash, and from an outage met by a later start."""
+        if code == REFUSES_CONFIGURATION:
+            return True
+        crashed = any(line.startswith("Traceback ") for line in lines)
+        return code == _REFUSES and self._program.read_along and self._pause is None and bool(lines) and not crashed
+
+    def _new_lines(self, *, to_the_end: bool = False) -> Sequence[str]:
+        return self._reader.new_lines(to_the_end=to_the_end) if self._program.read_along else ()
+
+    def _echo(self, lines: Sequence[str]) -> None:
+        for line in lines:
+            if (shown := line_to_show(line)) is not None:
+                self._show(f"{self._program.name} | {shown}")
+
+
+def stop_together(keepers: Sequence[Keeper]) -> None:
+    """End several programs: ask all of them at once, so that the longest patience is the longest wait."""
+    for keeper in keepers:
+        keeper.ask_to_stop()
+    for keeper in keepers:
+        keeper.stop()
