@@ -1,0 +1,94 @@
+"""What the agent may do: ``[tools]``."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from shared.runtime.configuration.kinds import Address, Count, Number, Positive, Seconds, Share, Variable
+
+DEFAULT_TOOLS = (
+    "read",
+    "write",
+    "edit",
+    "exec",
+    "web_fetch",
+    "memory_search",
+    "memory_get",
+    "memory_write",
+    "memory_forget",
+    "commitment_update",
+    "sessions_spawn",
+    "load_skill",
+    "session_status",
+    "schedule_message",
+    "list_scheduled",
+)
+"""Tools of an agent whose file does not list any: all that need neither a key nor a channel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filesystem:
+    """``[tools.filesystem]``. The file silent: ``allowed_paths`` is workspace and /tmp; empty: no file at all."""
+
+    allowed_paths: tuple[Path, ...] = ()
+    default_read_limit: Positive = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class WebSearch:
+    """``[tools.web_search]``."""
+
+    provider: str = "brave"
+    api_key_env: Variable = "LUCYD_BRAVE_KEY"
+    api_url: Address = ""
+    timeout: Seconds = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class WebFetch:
+    """``[tools.web_fetch]``."""
+
+    timeout: Seconds = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduling:
+    """``[tools.scheduling]``: messages an agent may have waiting, and the longest delay in seconds."""
+
+    max_scheduled: Count = 50
+    max_delay: Count = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Tts:
+    """``[tools.tts]``: text to speech. ``api_url`` may contain ``{voice_id}``."""
+
+    provider: str = "elevenlabs"
+    api_key_env: Variable = "LUCYD_ELEVENLABS_KEY"
+    default_voice_id: str = ""
+    default_model_id: str = "eleven_v3"
+    speed: Number = 1.0
+    stability: Share = 0.5
+    similarity_boost: Share = 0.75
+    timeout: Seconds = 60.0
+    api_url: Address = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """``[tools]``. Times in seconds; ``subagent_*`` 0 means the value of the main agent."""
+
+    enabled: tuple[str, ...] = DEFAULT_TOOLS
+    output_truncation: Positive = 30_000
+    plugins_dir: Path = Path("plugins.d")
+    exec_timeout: Seconds = 120.0
+    exec_max_timeout: Seconds = 600.0
+    subagent_deny: tuple[str, ...] = ("sessions_spawn", "tts", "react", "schedule_message")
+    subagent_max_turns: Count = 0
+    subagent_timeout: Seconds = 0.0
+    tool_call_retry: bool = False
+    tool_success_warn_threshold: Share = 0.5
+    filesystem: Filesystem = field(default_factory=Filesystem)
+    web_search: WebSearch = field(default_factory=WebSearch)
+    web_fetch: WebFetch = field(default_factory=WebFetch)
+    scheduling: Scheduling = field(default_factory=Scheduling)
+    tts: Tts = field(default_factory=Tts)
