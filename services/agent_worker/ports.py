@@ -2,18 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from decimal import Decimal
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 from uuid import UUID
 
 from shared.domain.chat import ToolCall, ToolResult
+from shared.domain import effect
 from shared.domain.effect import ToolSpec
+from shared.ports.history import SessionStatus
 
-Proof = Mapping[str, Any]
-"""What a tool writes down before it acts (JSON), from which an heir can tell whether it acted."""
-
-Verdict = Literal["done", "not_done", "unknown"]
+Proof = effect.Proof
+Verdict = effect.Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,20 +75,6 @@ class Toolbox(Protocol):
     async def use(self, call: ToolCall, use: ToolUse) -> ToolResult:
         """Run one call. Never raises for what a tool or its arguments did: that becomes a result with ``is_error``."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class SessionStatus:
-    """Figures of a session, as ``session_status`` tells them. ``context_limit`` 0 means unknown."""
-
-    context_tokens: int
-    context_limit: int
-    message_count: int
-    compaction_count: int
-    today_cost: Decimal
-    today_tokens: int
-    currency: str
-    uptime: timedelta
 
 
 class SessionFigures(Protocol):

@@ -9,6 +9,13 @@ EffectClass = Literal["read", "local", "idempotent", "once"]
 same key. ``once``: a crash between intent and result leaves it in doubt, and it is never silently repeated."""
 
 
+Proof = Mapping[str, Any]
+"""What a tool writes down before it acts (JSON), from which an heir can tell whether it acted."""
+
+Verdict = Literal["done", "not_done", "unknown"]
+"""Whether an interrupted act has happened, as its proof shows."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
     """A tool as it is offered to a model; ``input_schema`` is JSON Schema."""

@@ -125,7 +125,10 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A run in hand, proven by ``epoch``. ``call_id`` is reserved for the next model call (not in stage ``tools``)."""
+    """A run in hand, proven by ``epoch``. ``call_id`` is reserved for the next model call (not in stage ``tools``).
+
+    ``messages`` are the session's rows from ordinal ``history_from`` on: all that are live, or those beyond a cache.
+    """
 
     run: UUID
     conversation: str
@@ -149,6 +152,7 @@ class Claim:
     session: Session
     route: Route
     call_id: UUID
+    history_from: int
     messages: Sequence[StoredMessage]
     effects: Sequence[StoredEffect] = ()
     spent: Spent = field(default_factory=Spent)

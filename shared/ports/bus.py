@@ -66,7 +66,10 @@ class RunStreams(Protocol):
     """Reads what was told of runs."""
 
     async def read(self, run: UUID, *, after: str, limit: int = 500) -> Sequence[RunEvent]:
-        """Events with an id greater than ``after``, oldest first; empty also when the stream is gone. Raises ``TryLater``."""
+        """Events with an id greater than ``after``, oldest first; empty also when the stream is gone.
+
+        Raises ``TryLater``.
+        """
         ...
 
     async def results(self, runs: Sequence[UUID]) -> Mapping[UUID, Mapping[str, Any]]:

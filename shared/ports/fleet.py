@@ -28,7 +28,7 @@ class Peer:
 
 
 class Fleet(Protocol):
-    """The workers' rows. Only the beat itself has a road of its own (a thread, see ``shared.adapters.postgres.beat``)."""
+    """The workers' rows. Only the beat itself has a road of its own: a thread with its own connection."""
 
     async def register(self, identity: Identity) -> None:
         """Add this worker; once for each id."""
@@ -39,7 +39,7 @@ class Fleet(Protocol):
         ...
 
     async def fence(self, worker: UUID, *, beat: int | None, state: Literal["fenced", "stopped"]) -> Sequence[str]:
-        """End a worker if its beat still is ``beat`` (``None``: whatever it is); the conversations that are free now."""
+        """End a worker if its beat still is ``beat`` (``None``: whatever it is); tells which conversations are free now."""
         ...
 
     async def drain(self, worker: UUID) -> None:

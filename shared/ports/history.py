@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Literal, Protocol
 from uuid import UUID
@@ -65,6 +65,20 @@ class HistoryRow:
     at: datetime
     run: UUID
     body: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStatus:
+    """Figures of a session, as the agent itself is told them. ``context_limit`` 0 means unknown."""
+
+    context_tokens: int
+    context_limit: int
+    message_count: int
+    compaction_count: int
+    today_cost: Decimal
+    today_tokens: int
+    currency: str
+    uptime: timedelta
 
 
 class History(Protocol):

@@ -80,8 +80,10 @@ class Runs(Protocol):
         """Give the conversation up unworked; the attempt does not count."""
         ...
 
-    async def orphans(self, *, older_than: timedelta, limit: int) -> Sequence[str]:
-        """Conversations with an open run that nobody living owns."""
+    async def orphans(
+        self, *, older_than: timedelta, limit: int, worker: UUID | None = None, in_hand: Sequence[str] = ()
+    ) -> Sequence[str]:
+        """Conversations with an open run that nobody living owns, or that ``worker`` owns without having it in hand."""
         ...
 
     async def unpublished(self, *, older_than: timedelta, limit: int) -> Sequence[FinishedRun]:

@@ -47,7 +47,7 @@ ORPHANS = """
 select r.conversation from runs r join conversations c on c.key = r.conversation
 where (r.state in ('accepted', 'running') or (r.state = 'waiting' and r.wake_at < now()))
   and r.accepted_at < now() - %s and r.needs <= %s
-  and (c.owner is null or exists (select 1 from workers w where w.id = c.owner and w.state in ('fenced', 'stopped')))
+  and (c.owner is null or (c.owner = %s and not c.key = any(%s)) or exists (select 1 from workers w where w.id = c.owner and w.state in ('fenced', 'stopped')))
 group by r.conversation order by min(r.accepted_at) limit %s
 """
 
@@ -160,9 +160,12 @@ class PostgresRuns:
         """See ``Runs.hand_back``."""
         return bool(await self._database.value(HAND_BACK, (worker, conversation, epoch)))
 
-    async def orphans(self, *, older_than: timedelta, limit: int) -> Sequence[str]:
+    async def orphans(
+        self, *, older_than: timedelta, limit: int, worker: UUID | None = None, in_hand: Sequence[str] = ()
+    ) -> Sequence[str]:
         """See ``Runs.orphans``."""
-        return [row[0] for row in await self._database.rows(ORPHANS, (older_than, UNDERSTANDS, limit))]
+        parameters = (older_than, UNDERSTANDS, worker, list(in_hand), limit)
+        return [row[0] for row in await self._database.rows(ORPHANS, parameters)]
 
     async def unpublished(self, *, older_than: timedelta, limit: int) -> Sequence[FinishedRun]:
         """See ``Runs.unpublished``."""
@@ -212,6 +215,7 @@ def _claim(conversation: str, call_id: UUID, row: Mapping[str, Any]) -> Claim:
         ),
         route=Route(route["model"], Decimal(route["worst_case"]), route["currency"]),
         call_id=call_id,
+        history_from=row["from"],
         messages=[StoredMessage(ordinal, UUID(writer), body) for ordinal, writer, body in row["messages"]],
         effects=[
             StoredEffect(

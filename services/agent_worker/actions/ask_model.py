@@ -1,0 +1,150 @@
+"""Ask the model once, over passing faults; every request to a provider has one reservation and one settlement."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Literal
+from uuid import UUID
+
+import structlog
+
+from services.agent_worker.actions.attempt import Attempt
+from services.agent_worker.rules.backoff import pause_before_retry
+from shared.domain.chat import Message, SystemBlock
+from shared.domain.effect import ToolSpec
+from shared.domain.money import Usage
+from shared.domain.run import Reservation, Route, Settlement, Write
+from shared.errors import GiveUp, TryLater
+from shared.ids import new_id
+from shared.ports.model import DeltaKind, Model, ModelAnswer, ModelRequest
+
+log = structlog.get_logger(__name__)
+
+CHARACTERS_A_TOKEN = 4
+
+
+class CallFailed(Exception):
+    """The model could not be made to answer; ``settlement`` is what the last try may have cost."""
+
+    def __init__(self, message: str, settlement: Settlement) -> None:
+        super().__init__(message)
+        self.settlement = settlement
+
+
+async def ask_model(
+    attempt: Attempt,
+    system: Sequence[SystemBlock],
+    messages: Sequence[Message],
+    tools: Sequence[ToolSpec],
+    *,
+    call_type: Literal["agentic", "compaction"] = "agentic",
+) -> tuple[ModelAnswer, Settlement]:
+    """The answer, and what it cost (not stored yet). Raises ``CallFailed``, ``LostClaim``, ``HandBack``."""
+    desk, manner = attempt.desk, attempt.desk.manner
+    tried = 0
+    while True:
+        await attempt.before_acting()
+        call_id = attempt.call_id or await _reserve_anew(attempt, None)
+        attempt.call_id = None
+        heard = _Heard(attempt, aloud=call_type == "agentic")
+        started = desk.clock.monotonic()
+        request = ModelRequest(call_id, system, messages, tools, manner.call_timeout)
+        try:
+            answer = await attempt.model.answer(request, heard.piece)
+        except TryLater as fault:
+            settlement = _settle(attempt, call_id, call_type, heard.guess(messages), started, estimated=True)
+            if tried >= manner.retries:
+                raise CallFailed(f"The model could not be reached: {fault}", settlement) from fault
+            pause = pause_before_retry(tried, base=manner.retry_base, after=fault.after, chance=desk.chance.random())
+            tried += 1
+            log.info(
+                "model_retry", run=str(attempt.claim.run), attempt=tried, seconds=round(pause, 2), reason=str(fault)
+            )
+            attempt.teller.event(
+                "retry",
+                {"attempt": tried, "wait_seconds": round(pause, 2), "reason": str(fault), "keep": attempt.keep},
+            )
+            attempt.teller.monitor(state="retry_wait")
+            await desk.clock.sleep(pause)
+            attempt.call_id = await _reserve_anew(attempt, settlement)
+        except GiveUp as fault:
+            settlement = _settle(attempt, call_id, call_type, heard.guess(messages), started, estimated=True)
+            raise CallFailed(str(fault), settlement) from fault
+        else:
+            return answer, _settle(attempt, call_id, call_type, answer.usage, started, estimated=False)
+
+
+class _Heard:
+    """What was heard of an answer that may yet break off."""
+
+    def __init__(self, attempt: Attempt, *, aloud: bool) -> None:
+        self._attempt = attempt
+        self._aloud = aloud
+        self._characters = 0
+
+    def piece(self, kind: DeltaKind, text: str) -> None:
+        self._characters += len(text)
+        if self._aloud:
+            self._attempt.teller.piece(kind, text)
+
+    def guess(self, messages: Sequence[Message]) -> Usage:
+        """Nothing heard: a refused call is free. Else the provider worked: guess at four characters a token."""
+        if self._characters == 0:
+            return Usage()
+        asked = sum(len(str(message)) for message in messages)
+        return Usage(input=asked // CHARACTERS_A_TOKEN, output=self._characters // CHARACTERS_A_TOKEN)
+
+
+async def _reserve_anew(attempt: Attempt, failed: Settlement | None) -> UUID:
+    """Book the failed try and set money aside for the next one, in one transaction."""
+    call_id = new_id()
+    route = route_of(attempt.model)
+    await attempt.store(Write(id=new_id(), run=attempt.claim.run, settle=failed, reserve=Reservation(call_id, route)))
+    if failed is not None:
+        attempt.paid(failed)
+    return call_id
+
+
+def route_of(model: Model) -> Route:
+    """The model's name, and the most that one call of it may cost: a full window in, everything allowed out."""
+    spec = model.spec
+    output = spec.max_tokens + (spec.thinking_budget if spec.thinking_mode == "budgeted" else 0)
+    worst_case = spec.rates.worst_case(context=spec.max_context_tokens or UNKNOWN_WINDOW, output=output)
+    return Route(spec.name, worst_case, spec.rates.currency)
+
+
+UNKNOWN_WINDOW = 200_000
+"""Tokens; taken as the context window of a model whose own is not configured."""
+
+
+def _settle(
+    attempt: Attempt,
+    call_id: UUID,
+    call_type: Literal["agentic", "compaction"],
+    usage: Usage,
+    started: float,
+    *,
+    estimated: bool,
+) -> Settlement:
+    claim, spec = attempt.claim, attempt.model.spec
+    rates = spec.rates
+    return Settlement(
+        call_id=call_id,
+        run=claim.run,
+        conversation=claim.conversation,
+        session=claim.session.id,
+        principal=claim.principal,
+        call_type=call_type,
+        provider=spec.provider,
+        model=spec.model,
+        usage=usage,
+        rates=(rates.input, rates.output, rates.cache_read, rates.cache_write),
+        cost=rates.cost(usage),
+        currency=rates.currency,
+        latency=timedelta(seconds=attempt.desk.clock.monotonic() - started),
+        estimated=estimated,
+    )
+
+
+def nothing_bought(attempt: Attempt, call_id: UUID) -> Settlement:
+    """Closes a reservation whose call was never made."""
+    return _settle(attempt, call_id, "agentic", Usage(), attempt.desk.clock.monotonic(), estimated=False)

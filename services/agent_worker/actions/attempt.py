@@ -1,0 +1,86 @@
+"""What one attempt at a run carries from step to step."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from decimal import Decimal
+from uuid import UUID
+
+from services.agent_worker.actions.desk import Desk
+from services.agent_worker.actions.tell import Teller
+from services.agent_worker.rules.history import append_readable
+from shared.domain.chat import Message
+from shared.domain.money import Usage
+from shared.domain.run import Claim, Settlement, StoredMessage, Write
+from shared.errors import LostClaim
+from shared.ports.model import Model
+
+PULSE_YOUNGER_THAN = timedelta(seconds=4)
+PULSE_WITHIN = timedelta(seconds=60)
+LOOK_AGAIN = 0.05
+
+
+class HandBack(Exception):
+    """The worker is draining: give the run back between two steps."""
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One owner's try at a run.
+
+    ``rows`` are the session's live rows as they were claimed; ``history`` is what a model reads of them and grows with
+    the run; ``said`` are this run's own messages.
+    """
+
+    claim: Claim
+    desk: Desk
+    model: Model
+    teller: Teller
+    rows: Sequence[StoredMessage]
+    history: list[Message]
+    said: list[Message]
+    step: int
+    keep: str
+    call_id: UUID | None
+    cost: Decimal = Decimal(0)
+    usage: Usage = field(default_factory=Usage)
+    context_tokens: int = 0
+    notices: list[str] = field(default_factory=list)
+    cut_short: bool = False
+    dropped: bool = False
+
+    def remember(self, message: Message) -> None:
+        """A message of this run is about to be stored."""
+        self.said.append(message)
+        append_readable(self.history, message)
+
+    def paid(self, settlement: Settlement) -> None:
+        """A call of this run was billed."""
+        self.cost += settlement.cost
+        self.usage += settlement.usage
+        if settlement.usage.context:
+            self.context_tokens = settlement.usage.context
+
+    def stored(self, keep: str) -> None:
+        """A step is in Postgres; clients of a later attempt keep everything up to here."""
+        self.keep = keep
+        self.teller.step_stored(self.step)
+
+    async def store(self, write: Write) -> bool:
+        """Store under the claim; true when more waits in the conversation. Raises ``LostClaim``."""
+        claim = self.claim
+        return await self.desk.runs.store(claim.conversation, worker=self.desk.worker, epoch=claim.epoch, write=write)
+
+    async def before_acting(self) -> None:
+        """Wait until this worker is known to be alive; nothing is done outside on an old beat.
+
+        Raises ``LostClaim`` when that can't be known, ``HandBack`` when the worker drains.
+        """
+        if self.desk.draining.is_set():
+            raise HandBack
+        waited = 0.0
+        while self.desk.pulse.age >= PULSE_YOUNGER_THAN:
+            if waited >= PULSE_WITHIN.total_seconds():
+                raise LostClaim(self.claim.conversation)
+            await self.desk.clock.sleep(LOOK_AGAIN)
+            waited += LOOK_AGAIN

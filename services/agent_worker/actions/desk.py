@@ -1,0 +1,82 @@
+"""What lies on the desk while a message is answered: ports, and the operator's plain values."""
+
+import asyncio
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from decimal import Decimal
+from typing import Protocol
+from uuid import UUID
+
+from services.agent_worker.actions.tell import Outlet
+from services.agent_worker.ports import Toolbox
+from services.agent_worker.rules.prompt import ContextFiles
+from services.agent_worker.rules.run_loop import Limits
+from shared.domain.run import Route
+from shared.ports.clock import Clock
+from shared.ports.model import Model
+from shared.ports.runs import Runs
+
+
+class Pulse(Protocol):
+    """When this worker was last known to be alive."""
+
+    @property
+    def age(self) -> timedelta:
+        """How old the last confirmed beat is."""
+        ...
+
+
+class Workspace(Protocol):
+    """Reads the files that make up the agent's personality and memory."""
+
+    async def context_files(self, tier: str) -> ContextFiles:
+        """The files of a context tier; those that are not there are left out."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionManner:
+    """How sessions are compacted. ``threshold`` and ``max_tokens`` are tokens, shares are parts of one."""
+
+    threshold: int = 150_000
+    warning_share: float = 0.8
+    keep_share: float = 1 / 3
+    min_messages: int = 4
+    max_tokens: int = 2048
+    tool_result_chars: int = 2000
+    prompt: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How messages are answered, as the operator set it."""
+
+    agent_name: str = "Lucyd"
+    silent_tokens: Sequence[str] = ()
+    error_message: str = ""
+    max_system_tokens: int = 0
+    limits: Limits = field(default_factory=lambda: Limits(max_turns=50, max_cost=Decimal(0)))
+    call_timeout: timedelta = timedelta(minutes=10)
+    retries: int = 2
+    retry_base: float = 2.0
+    compaction: CompactionManner = field(default_factory=CompactionManner)
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """One per worker process. ``routes`` maps a source, or a kind of run, to its model; ``*`` is for the rest."""
+
+    worker: UUID
+    runs: Runs
+    models: Mapping[str, Model]
+    routes: Mapping[str, Route]
+    toolbox: Toolbox
+    workspace: Workspace
+    outlet: Outlet
+    clock: Clock
+    pulse: Pulse
+    manner: Manner
+    draining: asyncio.Event
+    chance: random.Random

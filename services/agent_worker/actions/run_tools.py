@@ -1,0 +1,147 @@
+"""Run what an answer asked for: all calls at once, each told, each stored so that none is silently repeated."""
+
+import asyncio
+import hashlib
+from collections.abc import Mapping, Sequence
+
+import orjson
+import structlog
+
+from services.agent_worker.actions.attempt import Attempt
+from services.agent_worker.ports import ToolUse
+from services.agent_worker.rules.effects import InDoubt, after_interruption, happened
+from shared.domain.chat import AssistantMessage, ToolCall, ToolResult
+from shared.domain.effect import Verdict
+from shared.domain.run import EffectResult, Intent, StoredEffect, Write
+from shared.ids import new_id
+
+log = structlog.get_logger(__name__)
+
+PREVIEW = 200
+
+
+async def intents(attempt: Attempt, calls: Sequence[ToolCall]) -> list[Intent]:
+    """What is written down before the calls run; calls that only read need nothing."""
+    written = []
+    for index, call in enumerate(calls):
+        spec = attempt.desk.toolbox.spec(call["name"])
+        if spec is None or spec.effect == "read":
+            continue
+        proof = await attempt.desk.toolbox.prove(call, _use(attempt, index))
+        digest = hashlib.sha256(orjson.dumps(call["arguments"], option=orjson.OPT_SORT_KEYS)).hexdigest()
+        written.append(Intent(index, call["id"], call["name"], spec.effect, digest, proof))
+    return written
+
+
+async def run_tools(
+    attempt: Attempt, answer: AssistantMessage, stored: Sequence[StoredEffect] | None
+) -> tuple[list[ToolResult], list[EffectResult]]:
+    """Results in the order of the calls, and those that are still to be stored with the step.
+
+    ``stored`` is ``None`` for a fresh round; for one that was interrupted, what is known of its effects.
+    """
+    calls = answer.get("tool_calls", [])
+    known = {effect.call_index: effect for effect in stored or ()}
+    await attempt.before_acting()
+    attempt.teller.monitor(state="tools", tools_in_flight=",".join(call["name"] for call in calls))
+    round_ = _Round(attempt, len(calls), {index for index, call in enumerate(calls) if _leaves_a_row(attempt, call)})
+    tasks = [
+        asyncio.create_task(round_.run(index, call, known.get(index), fresh=stored is None))
+        for index, call in enumerate(calls)
+    ]
+    try:
+        results = await asyncio.gather(*tasks)
+    except BaseException:
+        # A lost claim, or the end of the run's time: no call may outlive the attempt it belongs to.
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
+    return results, round_.unstored
+
+
+def _leaves_a_row(attempt: Attempt, call: ToolCall) -> bool:
+    spec = attempt.desk.toolbox.spec(call["name"])
+    return spec is not None and spec.effect != "read"
+
+
+def _use(attempt: Attempt, index: int) -> ToolUse:
+    claim = attempt.claim
+    return ToolUse(claim.run, claim.session.id, claim.conversation, f"{claim.run}:{attempt.step}:{index}")
+
+
+class _Round:
+    """One round of calls. A result that comes while others run is stored by itself; the last goes with the step."""
+
+    def __init__(self, attempt: Attempt, calls: int, rows: set[int]) -> None:
+        self._attempt = attempt
+        self._open = calls
+        self._rows = rows
+        self.unstored: list[EffectResult] = []
+
+    async def run(self, index: int, call: ToolCall, effect: StoredEffect | None, *, fresh: bool) -> ToolResult:
+        decision = "run" if fresh else after_interruption(effect, await self._verdict(call, effect))
+        if decision == "reuse" and effect is not None and effect.result is not None:
+            self._open -= 1
+            return _as_result(effect.result)
+        started = self._attempt.desk.clock.monotonic()
+        self._tell_start(call)
+        state: str = "done"
+        if decision == "happened" and effect is not None:
+            result = happened(effect)
+        elif decision == "in_doubt":
+            result, state = self._doubt(call), "in_doubt"
+        else:
+            result = await self._attempt.desk.toolbox.use(call, _use(self._attempt, index))
+        self._tell_end(call, result, self._attempt.desk.clock.monotonic() - started)
+        self._open -= 1
+        if index in self._rows:
+            await self._store(EffectResult(index, "in_doubt" if state == "in_doubt" else "done", dict(result)))
+        return result
+
+    async def _verdict(self, call: ToolCall, effect: StoredEffect | None) -> Verdict | None:
+        if effect is None or effect.proof is None or effect.state != "intended":
+            return None
+        return await self._attempt.desk.toolbox.verify(call, effect.proof)
+
+    async def _store(self, result: EffectResult) -> None:
+        self.unstored.append(result)
+        if self._open > 0:
+            now, self.unstored = self.unstored, []
+            await self._attempt.store(Write(id=new_id(), run=self._attempt.claim.run, results=now))
+
+    def _doubt(self, call: ToolCall) -> ToolResult:
+        doubt = InDoubt(call["name"], call["id"])
+        log.warning("effect_in_doubt", run=str(self._attempt.claim.run), tool=call["name"])
+        self._attempt.notices.append(doubt.for_person())
+        self._attempt.teller.event(
+            "in_doubt", {"tool": call["name"], "call_id": call["id"], "text": doubt.for_person()}
+        )
+        return doubt.for_model()
+
+    def _tell_start(self, call: ToolCall) -> None:
+        data = {"call_id": call["id"], "name": call["name"], "arguments": _preview(call["arguments"])}
+        self._attempt.teller.event("tool_started", data)
+
+    def _tell_end(self, call: ToolCall, result: ToolResult, seconds: float) -> None:
+        self._attempt.teller.event(
+            "tool_finished",
+            {
+                "call_id": call["id"],
+                "name": call["name"],
+                "ok": not result.get("is_error", False),
+                "duration_ms": round(seconds * 1000),
+                "preview": result["content"][:PREVIEW],
+            },
+        )
+
+
+def _as_result(stored: Mapping[str, object]) -> ToolResult:
+    result: ToolResult = {"tool_use_id": str(stored["tool_use_id"]), "content": str(stored["content"])}
+    if stored.get("is_error"):
+        result["is_error"] = True
+    return result
+
+
+def _preview(arguments: Mapping[str, object]) -> dict[str, str]:
+    return {name: str(value)[:PREVIEW] for name, value in arguments.items()}

@@ -1,0 +1,107 @@
+"""Take wake-ups while slots are free, and hold each conversation once."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine
+from datetime import timedelta
+from typing import Any
+
+import structlog
+
+from services.agent_worker.actions.desk import Desk
+from services.agent_worker.actions.remember_history import Histories
+from services.agent_worker.actions.serve_conversation import serve_conversation
+from shared.errors import TryLater
+from shared.ports.bus import WakeUps
+
+log = structlog.get_logger(__name__)
+
+WAIT_FOR_WORK = timedelta(seconds=1)
+PAUSE_WITHOUT_REDIS = 0.5
+
+
+class WorkInHand:
+    """The conversations this process works on, at most ``slots`` of them."""
+
+    def __init__(self, desk: Desk, histories: Histories, *, slots: int) -> None:
+        self._desk = desk
+        self._histories = histories
+        self._slots = slots
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._again: set[str] = set()
+        self._changed = asyncio.Event()
+        self.runs_done = 0
+        self.fault: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def count(self) -> int:
+        """How many are in hand."""
+        return len(self._tasks)
+
+    @property
+    def free(self) -> int:
+        """How many more could be taken."""
+        return 0 if self._desk.draining.is_set() else max(0, self._slots - len(self._tasks))
+
+    def take(self, conversation: str, *, entry: str = "") -> None:
+        """Work on a conversation; one that is in hand is looked at once more when it is done."""
+        if conversation in self._tasks:
+            self._again.add(conversation)
+            self._desk.outlet.acknowledge(entry)
+            return
+        task = asyncio.create_task(self._serve(conversation, entry), name=f"conversation {conversation}")
+        self._tasks[conversation] = task
+        task.add_done_callback(lambda done: self._ended(conversation, done))
+
+    async def slot(self) -> None:
+        """Wait until a slot may be free; at most a second."""
+        self._changed.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1):
+                await self._changed.wait()
+
+    async def empty(self) -> None:
+        """Wait until nothing is in hand."""
+        while self._tasks:
+            await asyncio.wait(self._tasks.values())
+
+    async def drop(self) -> list[str]:
+        """Stop everything where it is; what was not stored is done again by whoever comes next."""
+        dropped = list(self._tasks)
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        return dropped
+
+    async def _serve(self, conversation: str, entry: str) -> None:
+        while True:
+            self._again.discard(conversation)
+            await serve_conversation(conversation, self._desk, self._histories, entry=entry)
+            self.runs_done += 1
+            entry = ""
+            if conversation not in self._again:
+                return
+
+    def _ended(self, conversation: str, task: asyncio.Task[None]) -> None:
+        self._tasks.pop(conversation, None)
+        self._changed.set()
+        if not task.cancelled() and (fault := task.exception()) is not None and not self.fault.done():
+            self.fault.set_exception(fault)
+
+
+async def take_work(
+    wake_ups: WakeUps, hand: WorkInHand, *, sleep: Callable[[float], Coroutine[Any, Any, None]]
+) -> None:
+    """Take wake-ups until cancelled. A Redis that is away costs nothing: the sweep finds the work in Postgres."""
+    while True:
+        if hand.free == 0:
+            await hand.slot()
+            continue
+        try:
+            taken = await wake_ups.take(limit=hand.free, wait=WAIT_FOR_WORK)
+        except TryLater as fault:
+            log.warning("wake_ups_not_read", reason=str(fault))
+            await sleep(PAUSE_WITHOUT_REDIS)
+            continue
+        for wake_up in taken:
+            hand.take(wake_up.conversation, entry=wake_up.entry)

@@ -1,0 +1,61 @@
+"""What may be done with a tool call whose run was interrupted."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from shared.domain.chat import ToolResult
+from shared.domain.effect import Verdict
+from shared.domain.run import StoredEffect
+
+Decision = Literal["run", "reuse", "happened", "in_doubt"]
+
+
+@dataclass(frozen=True, slots=True)
+class InDoubt:
+    """A call of which nobody can say whether it happened."""
+
+    tool: str
+    call_id: str
+
+    def for_model(self) -> ToolResult:
+        """What the model reads in place of a result."""
+        return {
+            "tool_use_id": self.call_id,
+            "is_error": True,
+            "content": (
+                f"Error: in doubt. The process was interrupted while '{self.tool}' ran; it may or may not have "
+                "happened, and was not repeated. Check before you do it again."
+            ),
+        }
+
+    def for_person(self) -> str:
+        """What the person reads beside the reply."""
+        return (
+            f"I was interrupted while using '{self.tool}': it may or may not have happened. "
+            "I did not repeat it by myself."
+        )
+
+
+def after_interruption(effect: StoredEffect | None, verdict: Verdict | None) -> Decision:
+    """Decide from the stored intent (none: the call only reads) and, for tools that prove themselves, their verdict."""
+    if effect is None:
+        return "run"
+    if effect.state == "done":
+        return "reuse"
+    if effect.state == "in_doubt":
+        return "reuse"
+    match verdict:
+        case "done":
+            return "happened"
+        case "not_done":
+            return "run"
+        case _:
+            return "run" if effect.effect in {"read", "idempotent"} else "in_doubt"
+
+
+def happened(effect: StoredEffect) -> ToolResult:
+    """The result of a call that its proof shows to have happened."""
+    return {
+        "tool_use_id": effect.call_id,
+        "content": f"Done: '{effect.tool}' was interrupted, but its change is in place.",
+    }

@@ -1,0 +1,48 @@
+"""Finds what fell between the chairs, in Postgres, where nothing does. Idempotent, and nobody leads it."""
+
+import random
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+import structlog
+
+from shared.errors import TryLater
+from shared.ports.bus import Batch, Bulletin, WakeUps
+from shared.ports.clock import Clock
+from shared.ports.runs import Runs
+
+log = structlog.get_logger(__name__)
+
+EVERY = timedelta(seconds=1)
+GRACE = timedelta(seconds=1)
+"""Work younger than this is on its normal way and not looked for."""
+
+ABANDONED = timedelta(seconds=30)
+LIMIT = 200
+
+
+async def sweep_for_ever(sweep: Callable[[], Awaitable[None]], clock: Clock, chance: random.Random) -> None:
+    """Sweep every second with jitter, so that many workers do not all look at once."""
+    while True:
+        await clock.sleep(EVERY.total_seconds() * (0.75 + 0.5 * chance.random()))
+        try:
+            await sweep()
+        except TryLater as fault:
+            log.warning("sweep_put_off", reason=str(fault))
+
+
+async def publish_unpublished(runs: Runs, bulletin: Bulletin, *, older_than: timedelta = GRACE) -> int:
+    """Tell ends that were committed but perhaps never told; how many."""
+    finished = await runs.unpublished(older_than=older_than, limit=LIMIT)
+    if finished:
+        await bulletin.publish(Batch(finished=finished))
+        await runs.published([ended.run for ended in finished])
+        log.info("ends_published", runs=len(finished))
+    return len(finished)
+
+
+async def forget_abandoned(wake_ups: WakeUps, bulletin: Bulletin) -> None:
+    """Drop wake-ups whose reader died: what they said is in Postgres, where the sweep finds it."""
+    abandoned = await wake_ups.reclaim(idle=ABANDONED, limit=LIMIT)
+    if abandoned:
+        await bulletin.publish(Batch(acknowledge=[wake_up.entry for wake_up in abandoned]))
