@@ -1,0 +1,89 @@
+"""Models behind Anthropic's Messages API, and whatever else speaks it.
+
+Imported only when such a model is configured: the SDK alone costs more than a second.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import cast
+
+import anthropic
+import httpx2
+
+from shared.adapters.models.anthropic_wire import AnthropicAnswer, request_body
+from shared.adapters.models.vendor_call import CALL_ID_HEADER, CONNECTION, Vendor, call_vendor, secrets_of
+from shared.adapters.models.wire_json import to_wire
+from shared.domain.provider import ModelSpec
+from shared.ports.model import ModelAnswer, ModelRequest, OnDelta
+
+VENDOR_URL = "https://api.anthropic.com"
+"""Said explicitly, because the SDK would else read addresses from the environment, which is read once, elsewhere."""
+
+_PLACEHOLDER_KEY = "no-key"
+
+
+class AnthropicModel:
+    """One configured model; calls may overlap, they share the client's connections."""
+
+    def __init__(self, spec: ModelSpec, client: anthropic.AsyncAnthropic) -> None:
+        self._spec = spec
+        self._client = client
+        self._vendor = Vendor(errors=anthropic.AnthropicError, secrets=secrets_of(spec))
+
+    @property
+    def spec(self) -> ModelSpec:
+        """What the operator configured."""
+        return self._spec
+
+    async def answer(self, request: ModelRequest, on_delta: OnDelta) -> ModelAnswer:
+        """Ask once; see the port."""
+        answer = AnthropicAnswer()
+        await call_vendor(
+            self._send(request),
+            answer,
+            on_delta if self._spec.supports_streaming else None,
+            vendor=self._vendor,
+            timeout=request.timeout,
+        )
+        return answer.answer(request)
+
+    async def _send(self, request: ModelRequest) -> httpx2.Response:
+        response = await self._client.post(
+            "/v1/messages",
+            cast_to=httpx2.Response,
+            content=to_wire(request_body(self._spec, request)),
+            options={"headers": {CALL_ID_HEADER: str(request.call_id)}},
+            # Not the API's streaming but the transport's: the head of the answer says how to read the rest.
+            stream=True,
+            stream_cls=anthropic.AsyncStream[object],
+        )
+        return cast(httpx2.Response, response)
+
+
+@asynccontextmanager
+async def open_anthropic(spec: ModelSpec) -> AsyncIterator[AnthropicModel]:
+    """The model with its own client, closed on leaving."""
+    # At DEBUG the SDK logs whole requests, and what people write never goes into a log.
+    logging.getLogger("anthropic").setLevel(logging.INFO)
+    async with anthropic.AsyncAnthropic(
+        api_key=spec.api_key or _PLACEHOLDER_KEY,
+        base_url=spec.base_url or VENDOR_URL,
+        # Retrying is the caller's: every request there has its own reservation of money.
+        max_retries=0,
+        timeout=CONNECTION,
+        default_headers=cast(Mapping[str, str], _headers(spec)),
+        open_telemetry=False,
+    ) as client:
+        yield AnthropicModel(spec, client)
+
+
+def _headers(spec: ModelSpec) -> Mapping[str, str | anthropic.Omit]:
+    named = {name.lower() for name in spec.headers}
+    headers: dict[str, str | anthropic.Omit] = dict(spec.headers)
+    if spec.api_key and spec.base_url and "x-api-key" not in named:
+        # The vendor reads the bearer token; servers that imitate it still look for its older header.
+        headers["X-Api-Key"] = spec.api_key
+    if not spec.api_key and "x-api-key" in named and "authorization" not in named:
+        headers["Authorization"] = anthropic.Omit()
+    return headers

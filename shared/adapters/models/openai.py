@@ -1,0 +1,75 @@
+"""Models behind OpenAI's chat completions, and the many servers that speak them.
+
+Imported only when such a model is configured: the SDK alone costs most of a second.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import cast
+
+import httpx2
+import openai
+
+from shared.adapters.models.openai_wire import OpenAIAnswer, request_body
+from shared.adapters.models.vendor_call import CALL_ID_HEADER, CONNECTION, Vendor, call_vendor, secrets_of
+from shared.adapters.models.wire_json import to_wire
+from shared.domain.provider import ModelSpec
+from shared.ports.model import ModelAnswer, ModelRequest, OnDelta
+
+VENDOR_URL = "https://api.openai.com/v1"
+"""Said explicitly, because the SDK would else read addresses from the environment, which is read once, elsewhere."""
+
+_PLACEHOLDER_KEY = "no-key"
+"""Local servers want no key, but the SDK wants one, and would else look for one in the environment."""
+
+
+class OpenAIModel:
+    """One configured model; calls may overlap, they share the client's connections."""
+
+    def __init__(self, spec: ModelSpec, client: openai.AsyncOpenAI) -> None:
+        self._spec = spec
+        self._client = client
+        self._vendor = Vendor(errors=openai.OpenAIError, secrets=secrets_of(spec))
+
+    @property
+    def spec(self) -> ModelSpec:
+        """What the operator configured."""
+        return self._spec
+
+    async def answer(self, request: ModelRequest, on_delta: OnDelta) -> ModelAnswer:
+        """Ask once; see the port."""
+        answer = OpenAIAnswer()
+        await call_vendor(
+            self._send(request),
+            answer,
+            on_delta if self._spec.supports_streaming else None,
+            vendor=self._vendor,
+            timeout=request.timeout,
+        )
+        return answer.answer(request)
+
+    async def _send(self, request: ModelRequest) -> httpx2.Response:
+        response = await self._client.post(
+            "/chat/completions",
+            cast_to=httpx2.Response,
+            content=to_wire(request_body(self._spec, request)),
+            options={"headers": {CALL_ID_HEADER: str(request.call_id)}},
+            # Not the API's streaming but the transport's: the head of the answer says how to read the rest.
+            stream=True,
+            stream_cls=openai.AsyncStream[object],
+        )
+        return cast(httpx2.Response, response)
+
+
+@asynccontextmanager
+async def open_openai(spec: ModelSpec) -> AsyncIterator[OpenAIModel]:
+    """The model with its own client, closed on leaving."""
+    async with openai.AsyncOpenAI(
+        api_key=spec.api_key or _PLACEHOLDER_KEY,
+        base_url=spec.base_url or VENDOR_URL,
+        # Retrying is the caller's: every request there has its own reservation of money.
+        max_retries=0,
+        timeout=CONNECTION,
+        default_headers=dict(spec.headers),
+    ) as client:
+        yield OpenAIModel(spec, client)
