@@ -17,7 +17,7 @@ from shared.runtime.configuration.findings import Findings
 Table = Mapping[str, Any]
 Section = TypeVar("Section")
 
-_SECRET = re.compile(r"(^|_)(token|key|secrets?|passwords?|passwd|credentials?)(_env)?$", re.IGNORECASE)
+_SECRET = re.compile(r"(^|[._])(token|key|secrets?|passwords?|passwd|credentials?)(_env)?$", re.IGNORECASE)
 _SHOWN_CHARACTERS = 60
 
 
