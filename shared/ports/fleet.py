@@ -39,7 +39,7 @@ class Fleet(Protocol):
         ...
 
     async def fence(self, worker: UUID, *, beat: int | None, state: Literal["fenced", "stopped"]) -> Sequence[str]:
-        """End a worker if its beat still is ``beat`` (``None``: whatever it is); tells which conversations are free now."""
+        """End a worker if its beat still is ``beat`` (``None``: whatever it is); tells which conversations are free."""
         ...
 
     async def drain(self, worker: UUID) -> None:

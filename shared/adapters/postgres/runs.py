@@ -47,7 +47,8 @@ ORPHANS = """
 select r.conversation from runs r join conversations c on c.key = r.conversation
 where (r.state in ('accepted', 'running') or (r.state = 'waiting' and r.wake_at < now()))
   and r.accepted_at < now() - %s and r.needs <= %s
-  and (c.owner is null or (c.owner = %s and not c.key = any(%s)) or exists (select 1 from workers w where w.id = c.owner and w.state in ('fenced', 'stopped')))
+  and (c.owner is null or (c.owner = %s and not c.key = any(%s))
+       or exists (select 1 from workers w where w.id = c.owner and w.state in ('fenced', 'stopped')))
 group by r.conversation order by min(r.accepted_at) limit %s
 """
 

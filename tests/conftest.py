@@ -1,0 +1,101 @@
+"""Starts the servers once, and gives each test a database and a Redis of its own. Nothing else is decided here."""
+
+import os
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+import pytest
+import redis.asyncio
+from psycopg import sql
+
+from deploy.local.servers import open_servers
+from shared.adapters.postgres.migrate import migrate
+from shared.adapters.postgres.pool import Database, open_database
+from shared.adapters.redis.connection import open_redis
+
+TEMPLATE = "lucyd_test_template"
+
+
+@dataclass(frozen=True, slots=True)
+class TestServers:
+    """Addresses of a Postgres whose role may create databases, and of a Redis that the tests may empty."""
+
+    __test__ = False
+
+    database_url: str
+    redis_url: str
+
+
+def with_database(url: str, name: str) -> str:
+    """The same server, another database."""
+    return urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
+
+
+@pytest.fixture(scope="session")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestServers]:
+    """Postgres and Redis: those of LUCYD_TEST_*_URL, containers when asked for, else the embedded ones."""
+    database_url, redis_url = os.environ.get("LUCYD_TEST_DATABASE_URL"), os.environ.get("LUCYD_TEST_REDIS_URL")
+    if database_url and redis_url:
+        yield TestServers(database_url, redis_url)
+        return
+    if os.environ.get("LUCYD_TEST_CONTAINERS") == "1":
+        from tests_containers import open_containers  # noqa: PLC0415 - pulls in a container client
+
+        with open_containers() as (database_url, redis_url):
+            yield TestServers(database_url, redis_url)
+        return
+    with open_servers(tmp_path_factory.mktemp("servers")) as embedded:
+        yield TestServers(embedded.database_url, embedded.redis_url)
+
+
+@pytest.fixture(scope="session")
+def template(servers: TestServers) -> str:
+    """A migrated database that others are copied from."""
+    with psycopg.connect(servers.database_url, autocommit=True) as admin:
+        admin.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(TEMPLATE)))
+        admin.execute(sql.SQL("create database {}").format(sql.Identifier(TEMPLATE)))
+    migrate(with_database(servers.database_url, TEMPLATE))
+    return TEMPLATE
+
+
+@pytest.fixture
+def database_url(servers: TestServers, template: str) -> Iterator[str]:
+    """A database of this test's own, with all tables."""
+    name = f"lucyd_test_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(servers.database_url, autocommit=True) as admin:
+        admin.execute(sql.SQL("create database {} template {}").format(sql.Identifier(name), sql.Identifier(template)))
+        yield with_database(servers.database_url, name)
+        admin.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
+
+
+@pytest.fixture
+async def redis_url(servers: TestServers) -> str:
+    """An empty Redis."""
+    client = redis.asyncio.Redis.from_url(servers.redis_url)
+    await client.flushall()
+    await client.aclose()
+    return servers.redis_url
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    """A pool on this test's database."""
+    async with open_database(database_url, application="lucyd tests", connections=8) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def redis_client(redis_url: str) -> AsyncIterator[redis.asyncio.Redis]:
+    """A client on the empty Redis."""
+    async with open_redis(redis_url) as client:
+        yield client
+
+
+@pytest.fixture
+def project() -> Path:
+    """The checkout."""
+    return Path(__file__).resolve().parent.parent
