@@ -202,7 +202,7 @@ def _text(raw: Any) -> str:
 
 
 def _filled(raw: Any) -> str:
-    if isinstance(raw, str) and raw.strip():
+    if isinstance(raw, str) and raw.strip() and "\0" not in raw:
         return raw
     raise Mismatch
 

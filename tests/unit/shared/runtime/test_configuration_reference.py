@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from shared.errors import ConfigError
 from shared.runtime.configuration.models import ModelTable
 from shared.runtime.configuration.sections.operation import ModelsRouting
 from shared.runtime.configuration.sections.whole import Sections
@@ -86,6 +87,18 @@ def test_every_key_of_the_reference_exists() -> None:
     keys |= {path for path, _ in leaves(ModelTable(), "models.<role>")}
     keys |= {path for path, _ in leaves(ModelsRouting(), "models.routing")}
     assert {path for path in documented() if path.islower() and path not in keys} == set()
+
+
+@pytest.mark.parametrize("value", ["1979-05-27", "[[]]", "{ a = { b = [] } }", "nan", '"\\u0000"'])
+def test_no_key_lets_a_wrong_value_through_or_falls_over_it(value: str, tmp_path: Path) -> None:
+    """Whatever stands in the file, the operator reads sentences and no traceback."""
+    keys = [path for path, _ in leaves(Sections())]
+    config = tmp_path / "lucyd.toml"
+    config.write_text("".join(f"{path} = {value}\n" for path in keys), encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        load_configuration(config, {"HOME": str(tmp_path)}, find_ollama=lambda: None)
+    told = "\n".join(caught.value.errors)
+    assert value != "1979-05-27" or [path for path in keys if f"lucyd.toml: {path} must be" not in told] == []
 
 
 def test_the_example_loads_as_it_is(tmp_path: Path) -> None:
