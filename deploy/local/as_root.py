@@ -34,10 +34,11 @@ class Standing:
     owner: tuple[int, int]
 
 
-def stand(binaries: Path, folder: Path, *, namespaces: bool = True) -> Standing:
+def stand(binaries: Path, folder: Path, *, namespaces: bool = True, shared_place: Path = SHARED_PLACE) -> Standing:
     """Find a way for Postgres to run with its cluster in ``folder / 'postgres'``.
 
-    ``namespaces`` False means not to try them. ConfigError when there is no way.
+    ``namespaces`` False means not to try them; ``shared_place`` gets what ``nobody`` can't reach where it is.
+    ConfigError when there is no way.
     """
     cluster = folder / "postgres"
     if os.geteuid() != 0:
@@ -53,11 +54,11 @@ def stand(binaries: Path, folder: Path, *, namespaces: bool = True) -> Standing:
     if namespaces and not cluster.is_symlink() and _works(identity, binaries, folder):
         return Standing(identity, binaries, cluster, (0, 0))
     if not _reachable(binaries / "postgres", uid):
-        binaries = _copy_binaries(binaries)
+        binaries = _copy_binaries(binaries, shared_place)
     folder.chmod(0o710)
     os.chown(folder, -1, gid)  # nobody may pass through the folder, not list it; each file in it is still root's alone
     if cluster.is_symlink() or not _reachable(folder, uid, gid):
-        cluster = _move_out(cluster, folder)
+        cluster = _move_out(cluster, folder, shared_place)
     return Standing(f"user:{uid}:{gid}", binaries, cluster, (uid, gid))
 
 
@@ -97,16 +98,23 @@ def _reachable(path: Path, uid: int, gid: int | None = None) -> bool:
     return True
 
 
-def _copy_binaries(binaries: Path) -> Path:
+def _make_open(folder: Path) -> None:
+    """Make a folder that everybody may enter, whatever the umask."""
+    if not folder.exists():
+        folder.mkdir(parents=True)
+        folder.chmod(0o755)
+
+
+def _copy_binaries(binaries: Path, shared: Path) -> Path:
     """Copy the installation to where anybody may execute it, once per version of it."""
     package = binaries.parent.parent
     libraries = package.with_name(f"{package.name}.libs")
     mark = (binaries / "postgres").stat()
     version = hashlib.sha256(f"{package}:{mark.st_size}:{mark.st_mtime_ns}".encode()).hexdigest()[:12]
-    place = SHARED_PLACE / f"postgres-{version}"
+    place = shared / f"postgres-{version}"
     if not place.exists():
-        SHARED_PLACE.mkdir(mode=0o755, parents=True, exist_ok=True)
-        new = SHARED_PLACE / f"new-{os.getpid()}"
+        _make_open(shared)
+        new = shared / f"new-{os.getpid()}"
         shutil.copytree(binaries.parent, new / package.name / binaries.parent.name, symlinks=True)
         if libraries.is_dir():
             shutil.copytree(libraries, new / libraries.name)
@@ -119,13 +127,13 @@ def _copy_binaries(binaries: Path) -> Path:
     return place / package.name / binaries.parent.name / binaries.name
 
 
-def _move_out(cluster: Path, folder: Path) -> Path:
+def _move_out(cluster: Path, folder: Path, shared: Path) -> Path:
     """Place the cluster where nobody can reach it, with a link to it in the data folder."""
     name = hashlib.sha256(str(folder).encode()).hexdigest()[:12]
-    place = SHARED_PLACE / f"data-{name}"
+    place = shared / f"data-{name}"
     target = cluster.readlink() if cluster.is_symlink() else place / "postgres"
-    SHARED_PLACE.mkdir(mode=0o755, parents=True, exist_ok=True)
-    if not cluster.is_symlink() and folder.stat().st_dev != SHARED_PLACE.stat().st_dev:
+    _make_open(shared)
+    if not cluster.is_symlink() and folder.stat().st_dev != shared.stat().st_dev:
         # Most likely a volume: what is put elsewhere would not outlive the container.
         raise ConfigError(
             [
@@ -133,7 +141,7 @@ def _move_out(cluster: Path, folder: Path) -> Path:
                 " that every user may enter, such as /var/lib/lucyd/data"
             ]
         )
-    target.parent.mkdir(mode=0o711, parents=True, exist_ok=True)
+    _make_open(target.parent)
     if cluster.is_dir() and not cluster.is_symlink():
         shutil.move(cluster, target)
     if not cluster.is_symlink():

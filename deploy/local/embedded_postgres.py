@@ -62,14 +62,18 @@ class EmbeddedPostgres:
 
 @contextmanager
 def run_postgres(
-    claim: state.Claim, remembered: int | None, *, show: Callable[[str], None] = print, namespaces: bool = True
+    claim: state.Claim,
+    remembered: int | None,
+    *,
+    show: Callable[[str], None] = print,
+    stand: Callable[[Path, Path], as_root.Standing] = as_root.stand,
 ) -> Iterator[EmbeddedPostgres]:
     """Run the server of a data folder until the block ends; who calls its keeper's ``watch`` has it started again.
 
-    ConfigError, with the folder and the log's name, when it can't run. ``namespaces``: see ``as_root.stand``.
+    ``stand`` finds out as whom it can run. ConfigError, with the folder and the log's name, when it can't.
     """
     folder = claim.folder
-    standing = as_root.stand(find_binaries(), folder, namespaces=namespaces)
+    standing = stand(find_binaries(), folder)
     log = folder / "logs" / "postgres.log"
     password = _prepare_cluster(standing, claim, log)
     _stop_leftover(standing.cluster)

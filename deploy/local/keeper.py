@@ -18,6 +18,9 @@ REFUSES_CONFIGURATION = 78
 _REFUSES = 1
 """What the services say with sentences for the operator; Python itself says it with a traceback."""
 
+_HELD = timedelta(seconds=1)
+"""How long plain text waits to be shown: it may be the last words of a service that refuses its configuration."""
+
 
 @dataclass(frozen=True, slots=True)
 class Program:
@@ -41,6 +44,8 @@ class Keeper:
         self._show = show
         self._child: Child | None = None
         self._reader = LogReader(program.log)
+        self._held: list[str] = []
+        self._held_since = 0.0
         self._started = 0.0
         self._pause: timedelta | None = None  # before the present start; None for the first
         self._due: float | None = None
@@ -63,7 +68,9 @@ class Keeper:
             self._mourn(self._child, code)
         elif self._due is not None and time.monotonic() >= self._due:
             self.start()
-        self._echo(self._new_lines())
+        self._hold(self._new_lines())
+        if self._held and time.monotonic() - self._held_since >= _HELD.total_seconds():
+            self._show_held()
 
     def ask_to_stop(self) -> None:
         """Ask the process to end and return at once."""
@@ -77,7 +84,12 @@ class Keeper:
         if self._child is not None:
             self._child.stop()
             self._child = None
-        self._echo(self._new_lines(to_the_end=True))
+        self._hold(self._new_lines(to_the_end=True))
+        self._show_held()
+
+    def hush(self) -> None:
+        """Show nothing more; the log has it all."""
+        self._show = _say_nothing
 
     def kill(self) -> None:
         """End the process now."""
@@ -89,31 +101,44 @@ class Keeper:
         child.stop()
         self._child = None
         name, log = self._program.name, self._program.log
-        lines = self._new_lines(to_the_end=True)
-        if self._was_refusal(code, lines):
-            said = [shown for line in lines if (shown := line_to_show(line)) is not None]
-            raise ConfigError([*said, f"{name} can't run with this configuration; see {log}"])
-        self._echo(lines)
+        self._hold(self._new_lines(to_the_end=True))
+        if self._was_refusal(code):
+            raise ConfigError([*self._held, f"{name} can't run with this configuration; see {log}"])
+        self._show_held()
         now = time.monotonic()
         self._pause = next_pause(self._pause, timedelta(seconds=now - self._started))
         self._due = now + self._pause.total_seconds()
         how = f"was killed by signal {code - 128}" if code > 128 else f"ended with exit code {code}"
         self._show(f"{name} {how}; it starts again in {self._pause.total_seconds():g} s; see {log}")
 
-    def _was_refusal(self, code: int, lines: Sequence[str]) -> bool:
+    def _was_refusal(self, code: int) -> bool:
         """Tell a configuration that can't work from a crash, and from an outage met by a later start."""
         if code == REFUSES_CONFIGURATION:
             return True
-        crashed = any(line.startswith("Traceback ") for line in lines)
-        return code == _REFUSES and self._program.read_along and self._pause is None and bool(lines) and not crashed
+        crashed = any(line.startswith("Traceback ") for line in self._held)
+        return code == _REFUSES and self._pause is None and bool(self._held) and not crashed
 
     def _new_lines(self, *, to_the_end: bool = False) -> Sequence[str]:
         return self._reader.new_lines(to_the_end=to_the_end) if self._program.read_along else ()
 
-    def _echo(self, lines: Sequence[str]) -> None:
+    def _hold(self, lines: Sequence[str]) -> None:
+        """Show what says how bad it is, hold back plain text for a moment."""
         for line in lines:
-            if (shown := line_to_show(line)) is not None:
+            shown = line_to_show(line)
+            if shown is not None and shown != line:
                 self._show(f"{self._program.name} | {shown}")
+            elif shown is not None:
+                self._held_since = self._held_since if self._held else time.monotonic()
+                self._held.append(line)
+
+    def _show_held(self) -> None:
+        for line in self._held:
+            self._show(f"{self._program.name} | {line}")
+        self._held.clear()
+
+
+def _say_nothing(_line: str) -> None:
+    return
 
 
 def stop_together(keepers: Sequence[Keeper]) -> None:

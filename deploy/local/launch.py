@@ -157,6 +157,10 @@ def _running(keepers: Sequence[Keeper]) -> Iterator[None]:
         for keeper in keepers:
             keeper.start()
         yield
+    except ConfigError:
+        for keeper in keepers:
+            keeper.hush()  # the others most likely say the same
+        raise
     finally:
         stop_together(keepers)
 

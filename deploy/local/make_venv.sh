@@ -42,9 +42,9 @@ fi
 : >"$begun"
 rm -f "$stamp"
 say "installing dependencies (once, about a minute) ..."
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --root-user-action=ignore \
+"$venv/bin/python" -m pip install -qq --disable-pip-version-check --no-input --root-user-action=ignore \
     --require-hashes -r "$lock" || fail "the dependencies of $lock could not be installed (see above); run make again"
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --root-user-action=ignore \
+"$venv/bin/python" -m pip install -qq --disable-pip-version-check --no-input --root-user-action=ignore \
     --no-deps --no-build-isolation -e . || fail "Lucyd itself could not be installed in $venv (see above); run make again"
 printf '%s\n' "$wanted" >"$stamp"
 rm -f "$begun"

@@ -19,7 +19,7 @@ class Servers:
 
     database_url: str = field(repr=False)
     redis_url: str = field(repr=False)
-    keepers: tuple[Keeper, ...] = ()
+    keepers: tuple[Keeper, ...] = field(default=(), repr=False, compare=False)
 
     def watch(self) -> None:
         """Start again what has died; call it several times a second."""
