@@ -17,7 +17,7 @@ gets the same answer. ``Fail``, ``Hang`` and ``BreakMidStream`` stand before the
 conversation (the same messages), in their order; at the end of a list they happen always.
 
 It refuses what the vendors refuse (``_refuse_messages``, ``_refuse_chat``), with status 400 and their shape of error.
-Measured here: about 1,000 streamed calls per second in a process of its own, 8 chunks each, asked by 16 plain clients.
+Measured here: 2,400 to 4,500 streamed calls per second (8 chunks each) from one process, on two shared cores.
 """
 
 import argparse
