@@ -33,7 +33,12 @@ if [ -e "$begun" ] || ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; the
         fail "Python 3.11 or newer is needed and $python is $("$python" -V 2>&1 | cut -d' ' -f2): name a newer one with PYTHON=/path/to/python3"
     "$python" -c 'import ensurepip, venv' 2>/dev/null ||
         fail "$python can't make virtual environments: install python3-venv (Debian, Ubuntu: apt install python3-venv)"
-    rm -rf "$venv"
+    if [ -e "$venv" ]; then
+        # Moved away first: a removal that is broken off must not leave something that looks like an environment.
+        mkdir -p build
+        mv "$venv" "build/old-venv.$$"
+        rm -rf build/old-venv.* 2>/dev/null || :
+    fi
     mkdir "$venv"
     : >"$begun"
     said=$("$python" -m venv "$venv" 2>&1) || fail "$python could not make $venv: $said"
