@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 from uuid import UUID
 
-from shared.domain.chat import ToolCall, ToolResult
 from shared.domain import effect
+from shared.domain.chat import ToolCall, ToolResult
 from shared.domain.effect import ToolSpec
 from shared.ports.history import SessionStatus
 

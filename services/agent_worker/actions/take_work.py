@@ -30,8 +30,9 @@ class WorkInHand:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
         self._changed = asyncio.Event()
-        self.runs_done = 0
-        self.fault: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._fault: BaseException | None = None
+        self._broke = asyncio.Event()
+        self.served = 0
 
     @property
     def count(self) -> int:
@@ -52,6 +53,17 @@ class WorkInHand:
         task = asyncio.create_task(self._serve(conversation, entry), name=f"conversation {conversation}")
         self._tasks[conversation] = task
         task.add_done_callback(lambda done: self._ended(conversation, done))
+
+    @property
+    def conversations(self) -> list[str]:
+        """Those in hand."""
+        return list(self._tasks)
+
+    async def watch(self) -> None:
+        """Until a conversation's task fails in a way that only a new process can mend; then raises that fault."""
+        await self._broke.wait()
+        if self._fault is not None:
+            raise self._fault
 
     async def slot(self) -> None:
         """Wait until a slot may be free; at most a second."""
@@ -77,7 +89,7 @@ class WorkInHand:
         while True:
             self._again.discard(conversation)
             await serve_conversation(conversation, self._desk, self._histories, entry=entry)
-            self.runs_done += 1
+            self.served += 1
             entry = ""
             if conversation not in self._again:
                 return
@@ -85,8 +97,9 @@ class WorkInHand:
     def _ended(self, conversation: str, task: asyncio.Task[None]) -> None:
         self._tasks.pop(conversation, None)
         self._changed.set()
-        if not task.cancelled() and (fault := task.exception()) is not None and not self.fault.done():
-            self.fault.set_exception(fault)
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            self._fault = fault
+            self._broke.set()
 
 
 async def take_work(

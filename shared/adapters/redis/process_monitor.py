@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from typing import Any
 
 import structlog
 from redis.exceptions import RedisError
@@ -20,7 +21,7 @@ async def keep_monitor(client: Redis, key: str, fields: Callable[[], Mapping[str
     try:
         while True:
             try:
-                pipeline = client.pipeline(transaction=True)
+                pipeline: Any = client.pipeline(transaction=True)
                 pipeline.hset(key, mapping=fields())
                 pipeline.expire(key, LIVES)
                 await pipeline.execute()

@@ -1,0 +1,99 @@
+"""The part of the configuration that the agent worker needs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+from services.agent_worker.actions.desk import CompactionManner, Manner
+from services.agent_worker.edge.workspace_files import TierNames
+from services.agent_worker.rules.run_loop import Limits
+from shared.domain.provider import ModelSpec
+from shared.domain.routing import route_model
+from shared.runtime.settings import Configuration
+
+SOURCES = ("telegram", "http", "cli", "system", "user")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Plain values for the constructors in ``wiring``."""
+
+    database_url: str | None = field(repr=False)
+    redis_url: str | None = field(repr=False)
+    workspace: Path
+    tiers: Mapping[str, TierNames]
+    models: Mapping[str, ModelSpec]
+    roles: Mapping[str, str]
+    manner: Manner
+    slots: int
+    parallel_tools: int
+    drain: timedelta
+    history_characters: int
+    stream_ttl: timedelta
+    result_ttl: timedelta
+    tools: tuple[str, ...]
+    allowed_paths: tuple[Path, ...]
+    read_limit: int
+    output_truncation: int
+    exec_timeout: timedelta
+    exec_max_timeout: timedelta
+    environment: Mapping[str, str] = field(repr=False)
+
+    @classmethod
+    def of(cls, configuration: Configuration) -> "Settings":
+        """Take what is needed."""
+        behavior, tools, worker = configuration.behavior, configuration.tools, configuration.worker
+        models = configuration.models
+        compaction_role = configuration.models_routing.compaction or behavior.compaction.model
+        roles = {source: route_model(source, routing=configuration.routing, models=models) for source in SOURCES}
+        roles["compact"] = compaction_role if compaction_role in models else "primary"
+        roles["*"] = "primary"
+        context = configuration.agent.context
+        full = TierNames(context.stable, context.semi_stable)
+        others = {name: TierNames(files.stable, files.semi_stable) for name, files in context.tiers.items()}
+        return cls(
+            database_url=configuration.database_url,
+            redis_url=configuration.redis_url,
+            workspace=configuration.workspace,
+            tiers={"full": full, **others},
+            models=models,
+            roles=roles,
+            manner=Manner(
+                agent_name=configuration.agent.name,
+                silent_tokens=behavior.silent_tokens,
+                error_message=behavior.error_message,
+                max_system_tokens=context.max_system_tokens,
+                limits=Limits(behavior.max_turns_per_message, behavior.max_cost_per_message),
+                call_timeout=timedelta(seconds=behavior.agent_timeout_seconds),
+                retries=behavior.api_retries,
+                retry_base=behavior.api_retry_base_delay,
+                compaction=_compaction(configuration),
+            ),
+            slots=worker.slots,
+            parallel_tools=worker.inflight_tools,
+            drain=timedelta(seconds=worker.drain_seconds),
+            history_characters=worker.history_cache_bytes,
+            stream_ttl=timedelta(seconds=configuration.run.stream_ttl_seconds),
+            result_ttl=timedelta(seconds=configuration.run.result_ttl_seconds),
+            tools=tools.enabled,
+            allowed_paths=tools.filesystem.allowed_paths,
+            read_limit=tools.filesystem.default_read_limit,
+            output_truncation=tools.output_truncation,
+            exec_timeout=timedelta(seconds=tools.exec_timeout),
+            exec_max_timeout=timedelta(seconds=tools.exec_max_timeout),
+            environment=configuration.environment,
+        )
+
+
+def _compaction(configuration: Configuration) -> CompactionManner:
+    given = configuration.behavior.compaction
+    return CompactionManner(
+        threshold=given.threshold_tokens,
+        warning_share=given.warning_pct,
+        keep_share=min(max(given.keep_recent_pct, given.keep_recent_pct_min), given.keep_recent_pct_max),
+        min_messages=given.min_messages,
+        max_tokens=given.max_tokens,
+        tool_result_chars=given.tool_result_max_chars,
+        prompt=given.prompt,
+    )

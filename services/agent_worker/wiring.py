@@ -1,0 +1,183 @@
+"""Picks the concrete classes of the agent worker, opens them, and closes them in reverse."""
+
+import asyncio
+import contextlib
+import os
+import random
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import timedelta
+
+import structlog
+
+from services.agent_worker.actions.ask_model import route_of
+from services.agent_worker.actions.desk import Desk
+from services.agent_worker.actions.remember_history import Histories
+from services.agent_worker.actions.take_work import WorkInHand, take_work
+from services.agent_worker.actions.tell import Outlet
+from services.agent_worker.edge.toolbox import LocalToolbox
+from services.agent_worker.edge.tools.edit import EditTool
+from services.agent_worker.edge.tools.exec import ExecTool
+from services.agent_worker.edge.tools.paths import AllowedPaths
+from services.agent_worker.edge.tools.read import ReadTool
+from services.agent_worker.edge.tools.session_status import SessionStatusTool
+from services.agent_worker.edge.tools.write import WriteTool
+from services.agent_worker.edge.workspace_files import WorkspaceFiles
+from services.agent_worker.ports import Tool
+from services.agent_worker.rules.tool_output import output_limit
+from services.agent_worker.settings import Settings
+from shared.actions.sweep import forget_abandoned, publish_unpublished, sweep_for_ever
+from shared.actions.watch_peers import PeerWatch
+from shared.adapters.foundation import Foundation, open_foundation
+from shared.adapters.models.open_model import open_models
+from shared.adapters.postgres.fleet import PostgresFleet, beating
+from shared.adapters.postgres.runs import PostgresRuns
+from shared.adapters.postgres.session_figures import PostgresSessionFigures
+from shared.adapters.postgres.workspace_id import check_workspace
+from shared.adapters.processes import is_gone
+from shared.adapters.redis.bulletin import RedisBulletin
+from shared.adapters.redis.wake_ups import RedisWakeUps
+from shared.adapters.system_clock import SystemClock
+from shared.ports.runs import Runs
+from shared.runtime.service import Service
+from shared.runtime.settings import Configuration
+from shared.runtime.vitals import LoopLag, resident_bytes
+
+log = structlog.get_logger(__name__)
+
+CONNECTIONS = 8
+ORPHAN_AFTER = timedelta(seconds=1)
+ORPHANS_AT_ONCE = 200
+FENCED = 75  # EX_TEMPFAIL of sysexits: start me again
+
+
+@contextlib.asynccontextmanager
+async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
+    """The agent worker, ready to run."""
+    settings = Settings.of(configuration)
+    lag = LoopLag()
+    clock = SystemClock()
+    hand: WorkInHand | None = None
+
+    def vitals() -> Mapping[str, str]:
+        return {
+            "rss_bytes": str(resident_bytes()),
+            "conversations": str(hand.count if hand else 0),
+            "served": str(hand.served if hand else 0),
+        }
+
+    async with contextlib.AsyncExitStack() as stack:
+        foundation = await stack.enter_async_context(
+            open_foundation(
+                "agent_worker",
+                database_url=settings.database_url,
+                redis_url=settings.redis_url,
+                vitals=vitals,
+                lag=lambda: lag.last,
+                connections=CONNECTIONS,
+            )
+        )
+        await check_workspace(foundation.database, settings.workspace)
+        models = await stack.enter_async_context(open_models(settings.models))
+        worker = foundation.identity.id
+        runs = PostgresRuns(foundation.database)
+        fleet = PostgresFleet(foundation.database)
+        bulletin = RedisBulletin(foundation.redis, stream_ttl=settings.stream_ttl, result_ttl=settings.result_ttl)
+        wake_ups = RedisWakeUps(foundation.redis, consumer=str(worker), stream_ttl=settings.stream_ttl)
+        outlet = Outlet(bulletin, runs, clock)
+        await fleet.register(foundation.identity)
+        assert settings.database_url is not None  # noqa: S101 - the foundation has refused otherwise
+        pulse = stack.enter_context(beating(settings.database_url, worker, on_fenced=_leave_at_once))
+        desk = Desk(
+            worker=worker,
+            runs=runs,
+            models=models,
+            routes={source: route_of(models[role]) for source, role in settings.roles.items()},
+            toolbox=_toolbox(settings, foundation, clock),
+            workspace=WorkspaceFiles(settings.workspace, settings.tiers),
+            outlet=outlet,
+            clock=clock,
+            pulse=pulse,
+            manner=settings.manner,
+            draining=asyncio.Event(),
+            chance=random.Random(),  # noqa: S311 - spreads retries, guards nothing
+        )
+        hand = WorkInHand(desk, Histories(settings.history_characters), slots=settings.slots)
+        watch = PeerWatch(fleet, clock, me=worker, is_gone=is_gone)
+
+        async def sweep() -> None:
+            for conversation in await watch.look():
+                _take_if_free(hand, conversation)
+            for conversation in await _orphans(runs, hand, desk):
+                _take_if_free(hand, conversation)
+            await publish_unpublished(runs, bulletin)
+            await forget_abandoned(wake_ups, bulletin)
+
+        async def drain() -> None:
+            desk.draining.set()
+            await fleet.drain(worker)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(settings.drain.total_seconds()):
+                    await hand.empty()
+            dropped = await hand.drop()
+            freed = await fleet.fence(worker, beat=None, state="stopped")
+            for conversation in {*freed, *dropped}:
+                outlet.wake(conversation)
+            await outlet.flush()
+            await outlet.note_published()
+
+        yield Service(
+            "agent_worker",
+            loops=(
+                *foundation.loops,
+                lag.watch,
+                outlet.flush_for_ever,
+                outlet.remember_published,
+                lambda: take_work(wake_ups, hand, sleep=clock.sleep),
+                lambda: sweep_for_ever(sweep, clock, desk.chance),
+                hand.watch,
+            ),
+            drain=drain,
+        )
+
+
+async def _orphans(runs: Runs, hand: WorkInHand, desk: Desk) -> Sequence[str]:
+    if hand.free == 0:
+        return ()
+    return await runs.orphans(
+        older_than=ORPHAN_AFTER, limit=min(hand.free, ORPHANS_AT_ONCE), worker=desk.worker, in_hand=hand.conversations
+    )
+
+
+def _take_if_free(hand: WorkInHand, conversation: str) -> None:
+    if hand.free > 0:
+        hand.take(conversation)
+
+
+def _toolbox(settings: Settings, foundation: Foundation, clock: SystemClock) -> LocalToolbox:
+    primary = settings.models["primary"]
+    limit = output_limit(settings.output_truncation, primary.max_context_tokens)
+    paths = AllowedPaths(settings.allowed_paths, settings.workspace)
+    figures = PostgresSessionFigures(
+        foundation.database, clock, context_limit=primary.max_context_tokens, currency=primary.rates.currency
+    )
+    tools: Sequence[Tool] = (
+        ReadTool(paths, default_limit=settings.read_limit),
+        WriteTool(paths),
+        EditTool(paths),
+        ExecTool(
+            settings.workspace,
+            settings.environment,
+            output_limit=limit,
+            default_timeout=settings.exec_timeout,
+            max_timeout=settings.exec_max_timeout,
+        ),
+        SessionStatusTool(figures),
+    )
+    enabled = [tool for tool in tools if tool.spec.name in settings.tools]
+    return LocalToolbox(enabled, output_truncation=limit, max_parallel=settings.parallel_tools)
+
+
+def _leave_at_once() -> None:
+    """Called in the beat's thread: peers count this worker as dead, so nothing it does may count any more."""
+    log.error("worker_fenced_by_peers")
+    os._exit(FENCED)

@@ -1,0 +1,73 @@
+"""The workspace belongs to its database: both carry the same id, so that no worker runs on a folder it can't see."""
+
+import asyncio
+import contextlib
+import os
+from pathlib import Path
+from uuid import UUID
+
+from shared.adapters.postgres.pool import Database
+from shared.errors import ConfigError
+from shared.ids import new_id
+
+ID_FILE = ".lucyd-workspace"
+KNOWN = "select value #>> '{}' from settings where key = 'workspace_id'"
+CLAIM = """
+insert into settings (key, value) values ('workspace_id', to_jsonb(%s::text))
+on conflict (key) do update set key = excluded.key returning value #>> '{}'
+"""
+TRIES = 40
+PAUSE = 0.05
+
+
+async def check_workspace(database: Database, workspace: Path) -> UUID:
+    """The id of the workspace; the first worker of a new database gives it one.
+
+    Raises ``ConfigError`` when the folder is not there, can't be read, or is another one than the database knows.
+    """
+    if not await asyncio.to_thread(workspace.is_dir):
+        raise ConfigError(
+            [f"The workspace {workspace} is not there; set [agent] workspace, or copy workspace.example."]
+        )
+    known = await database.value(KNOWN) or await database.value(CLAIM, (_read(workspace) or str(new_id()),))
+    for _ in range(TRIES):
+        found = _read(workspace)
+        if found is None and await _is_new(database):
+            found = _write(workspace, known)
+        if found == known:
+            return UUID(known)
+        await asyncio.sleep(PAUSE)  # another worker may be about to write it
+    raise ConfigError(
+        [
+            f"The workspace {workspace} is not the one that this database belongs to. If it is meant to be, write "
+            f"{known} into {workspace / ID_FILE}."
+        ]
+    )
+
+
+async def _is_new(database: Database) -> bool:
+    """A database without any conversation has nothing to lose to another folder."""
+    return not await database.value("select exists (select 1 from conversations)")
+
+
+def _read(workspace: Path) -> str | None:
+    try:
+        text = (workspace / ID_FILE).read_text("ascii").strip()
+        return str(UUID(text))
+    except (FileNotFoundError, ValueError):
+        return None
+    except OSError as fault:
+        raise ConfigError([f"The workspace {workspace} can't be read: {fault.strerror}."]) from fault
+
+
+def _write(workspace: Path, identifier: str) -> str | None:
+    path = workspace / ID_FILE
+    fresh = path.with_name(f"{ID_FILE}.{os.getpid()}")
+    try:
+        fresh.write_text(f"{identifier}\n", "ascii")
+        with contextlib.suppress(FileExistsError):
+            os.link(fresh, path)  # never over a file that somebody else has put there
+        fresh.unlink()
+    except OSError as fault:
+        raise ConfigError([f"The workspace {workspace} can't be written: {fault.strerror}."]) from fault
+    return _read(workspace)
