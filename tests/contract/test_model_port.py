@@ -204,6 +204,17 @@ async def test_silence_ends_with_the_time_of_the_call(wired: Wired) -> None:
         await wired.ask(wired.script(Hang(5), Say("late")), timeout=timedelta(seconds=0.2))
 
 
+async def test_a_cancelled_call_leaves_the_model_usable(wired: Wired) -> None:
+    """People cancel runs; the client and its connections serve all the others."""
+    call = asyncio.create_task(wired.ask(wired.script(Hang(5), Say("late"))))
+    await asyncio.sleep(0.1)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    answer, _ = await wired.ask(user("still there?"))
+    assert answer.text == "echo: still there?"
+
+
 async def test_one_call_is_one_request_and_carries_its_id(wired: Wired) -> None:
     """Every request has its own reservation of money, so the SDK must not try again by itself."""
     call_id = uuid4()
