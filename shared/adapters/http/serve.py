@@ -24,7 +24,8 @@ class _Server(uvicorn.Server):
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket; port 0 takes a free one. Raises ``ConfigError`` when the port is taken or not ours."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # The protocol is named, for only then does the event loop turn off Nagle's delay on what it accepts.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))

@@ -1,0 +1,94 @@
+"""Wait for runs to end: told by Redis, and healed by one query a second for all that are awaited."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import structlog
+
+from shared.errors import TryLater
+from shared.ports.bus import Announcements, RunStreams
+from shared.ports.clock import Clock
+from shared.ports.runs import Inbox
+
+log = structlog.get_logger(__name__)
+
+Outcome = Mapping[str, Any]
+
+HEAL_EVERY = timedelta(seconds=1)
+AT_ONCE = 500
+
+
+class WaitingRoom:
+    """Everybody in this process who awaits a reply. No one holds a connection of their own."""
+
+    def __init__(self, announcements: Announcements, streams: RunStreams, inbox: Inbox, clock: Clock) -> None:
+        self._announcements = announcements
+        self._streams = streams
+        self._inbox = inbox
+        self._clock = clock
+        self._awaited: dict[UUID, set[asyncio.Future[Outcome]]] = defaultdict(set)
+        self._told: asyncio.Queue[UUID] = asyncio.Queue()
+
+    async def outcome(self, run: UUID, *, within: timedelta) -> Outcome | None:
+        """The run's outcome, or ``None`` when it has not ended in time (it goes on)."""
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._awaited[run].add(future)
+        try:
+            async with asyncio.timeout(within.total_seconds()):
+                return await future
+        except TimeoutError:
+            return None
+        finally:
+            self._awaited[run].discard(future)
+            if not self._awaited[run]:
+                del self._awaited[run]
+
+    def look_now(self, run: UUID) -> None:
+        """The run may have ended before anybody began to wait."""
+        self._told.put_nowait(run)
+
+    async def listen(self) -> None:
+        """Pass on what Redis announces, until cancelled."""
+        async for run in self._announcements.finished():
+            if run in self._awaited:
+                self._told.put_nowait(run)
+
+    async def fetch(self) -> None:
+        """Fetch the futures of runs that were announced, several at once, until cancelled."""
+        while True:
+            runs = {await self._told.get()}
+            while not self._told.empty() and len(runs) < AT_ONCE:
+                runs.add(self._told.get_nowait())
+            try:
+                for run, outcome in (await self._streams.results(list(runs))).items():
+                    self._resolve(run, outcome)
+            except TryLater as fault:
+                log.warning("result_not_read", reason=str(fault))
+
+    async def heal(self) -> None:
+        """Ask Postgres for all that are awaited, every second, until cancelled."""
+        while True:
+            await self._clock.sleep(HEAL_EVERY.total_seconds())
+            await self.look()
+
+    async def look(self) -> None:
+        """Ask Postgres once."""
+        awaited = list(self._awaited)
+        for start in range(0, len(awaited), AT_ONCE):
+            await self._look_for(awaited[start : start + AT_ONCE])
+
+    async def _look_for(self, runs: Sequence[UUID]) -> None:
+        try:
+            for finished in await self._inbox.outcomes(runs):
+                self._resolve(finished.run, finished.outcome)
+        except TryLater as fault:
+            log.warning("outcomes_not_read", reason=str(fault))
+
+    def _resolve(self, run: UUID, outcome: Outcome) -> None:
+        for future in self._awaited.get(run, ()):
+            if not future.done():
+                future.set_result(outcome)

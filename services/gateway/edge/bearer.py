@@ -1,0 +1,42 @@
+"""Who may come in: one bearer token, compared in constant time, on every route that is not open."""
+
+import hmac
+from collections.abc import Collection
+
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+KEY_NAME = "default"
+"""The name of the one key there is so far; conversations and costs carry it."""
+
+
+class BearerToken:
+    """ASGI middleware. Without a token nothing is served but the open paths."""
+
+    def __init__(self, app: ASGIApp, *, token: str | None, open_paths: Collection[str]) -> None:
+        self._app = app
+        self._token = token.encode() if token else None
+        self._open = frozenset(open_paths)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let through, or answer 401 or 503."""
+        if scope["type"] != "http" or scope["path"] in self._open:
+            await self._app(scope, receive, send)
+            return
+        if self._token is None:
+            response = JSONResponse({"error": "No auth token configured"}, status_code=503)
+        elif not self._admits(Headers(scope=scope).get("authorization", "")):
+            headers = {"WWW-Authenticate": "Bearer"}
+            response = JSONResponse({"error": "unauthorized"}, status_code=401, headers=headers)
+        else:
+            scope["lucyd.key"] = KEY_NAME
+            await self._app(scope, receive, send)
+            return
+        await response(scope, receive, send)
+
+    def _admits(self, header: str) -> bool:
+        scheme, _, given = header.partition(" ")
+        # Headers arrive as latin-1, so this never fails on what somebody typed; bytes compare in constant time.
+        presented = given.strip().encode("latin-1", "replace")
+        return scheme.lower() == "bearer" and self._token is not None and hmac.compare_digest(presented, self._token)

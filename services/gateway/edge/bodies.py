@@ -1,0 +1,61 @@
+"""JSON in and out: bodies are bounded before they are read, and carry the agent's name when they leave."""
+
+from typing import Any
+
+import orjson
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from shared.errors import BadInput, Conflict, NotFound, TryLater
+
+
+class TooLarge(BadInput):
+    """The body is larger than this gateway takes."""
+
+
+async def read_json(request: Request, *, at_most: int) -> Any:
+    """The body's JSON. Raises ``TooLarge`` and ``BadInput``."""
+    declared = request.headers.get("content-length", "0")
+    if declared.isdecimal() and int(declared) > at_most:
+        raise TooLarge("the body is too large")
+    body = bytearray()
+    try:
+        async for piece in request.stream():
+            body += piece
+            if len(body) > at_most:
+                raise TooLarge("the body is too large")
+    except ClientDisconnect as fault:
+        raise BadInput("the request was broken off") from fault
+    try:
+        return orjson.loads(body)
+    except ValueError as fault:
+        raise BadInput("invalid JSON body") from fault
+
+
+class Bodies:
+    """Makes responses; ``agent`` goes into every JSON body."""
+
+    def __init__(self, agent: str) -> None:
+        self._agent = agent
+
+    def json(self, body: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None) -> Response:
+        """A JSON response."""
+        content = orjson.dumps({**body, "agent": self._agent}, default=str)
+        return Response(content, status_code=status, headers=headers, media_type="application/json")
+
+    def error(self, fault: Exception) -> Response:
+        """The response for one of our own errors."""
+        match fault:
+            case TooLarge():
+                return self.json({"error": str(fault)}, 413)
+            case Conflict():
+                return self.json({"error": str(fault)}, 409)
+            case NotFound():
+                return self.json({"error": str(fault)}, 404)
+            case BadInput():
+                return self.json({"error": str(fault)}, 400)
+            case TryLater():
+                wait = max(1, round(fault.after))
+                return self.json({"error": str(fault)}, 503, {"Retry-After": str(wait)})
+            case _:
+                raise fault

@@ -1,0 +1,140 @@
+"""Chat: a message in, the reply out, at once or as it is written."""
+
+import hashlib
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import UUID
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from services.gateway.actions.follow_run import BEGINNING, follow_run
+from services.gateway.actions.wait_for_reply import WaitingRoom
+from services.gateway.edge.bodies import Bodies, read_json
+from services.gateway.edge.event_stream import event_stream
+from services.gateway.rules.chat_request import address_of, read_chat_request, read_idempotency_key
+from services.gateway.rules.lucyd_dialect import chat_reply, run_body
+from shared.actions.accept_message import accept_message
+from shared.domain.run import TERMINAL_STATES, Accepted, IdempotencyKey, NewRun
+from shared.errors import BadInput, LucydError, NotFound
+from shared.ids import new_id
+from shared.messages.run_events import id_order
+from shared.ports.bus import Announcements, RunStreams, WakeUps
+from shared.ports.clock import Clock
+from shared.ports.history import History, StoredRun
+from shared.ports.runs import Inbox
+
+
+@dataclass(frozen=True, slots=True)
+class ChatManner:
+    """How long a caller is kept waiting, how large a body may be, how long a run may take and how many may queue."""
+
+    wait: timedelta
+    body_bytes: int
+    deadline: timedelta
+    capacity: int
+    key_lives: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class ChatApi:
+    """The routes under ``/api/v1/chat`` and ``/api/v1/runs``."""
+
+    inbox: Inbox
+    wake_ups: WakeUps
+    streams: RunStreams
+    announcements: Announcements
+    waiting: WaitingRoom
+    history: History
+    clock: Clock
+    bodies: Bodies
+    manner: ChatManner
+
+    def routes(self) -> list[Route]:
+        """Where they are."""
+        return [
+            Route("/api/v1/chat", self.chat, methods=["POST"]),
+            Route("/api/v1/chat/stream", self.chat_stream, methods=["POST"]),
+            Route("/api/v1/runs/{id}", self.run, methods=["GET"]),
+            Route("/api/v1/runs/{id}/events", self.run_events, methods=["GET"]),
+        ]
+
+    async def chat(self, request: Request) -> Response:
+        """Send a message and await the reply; 408 names the run, which goes on."""
+        try:
+            accepted = await self._accept(request)
+        except LucydError as fault:
+            return self.bodies.error(fault)
+        if accepted.state in TERMINAL_STATES:
+            self.waiting.look_now(accepted.run)
+        outcome = await self.waiting.outcome(accepted.run, within=self.manner.wait)
+        if outcome is None:
+            return self.bodies.json({"error": "processing timeout", "run_id": str(accepted.run)}, 408)
+        return self.bodies.json(chat_reply(outcome))
+
+    async def chat_stream(self, request: Request) -> Response:
+        """Send a message and follow its run."""
+        try:
+            accepted = await self._accept(request)
+        except LucydError as fault:
+            return self.bodies.error(fault)
+        return self._follow(accepted.run, BEGINNING)
+
+    async def run(self, request: Request) -> Response:
+        """What is known of a run."""
+        try:
+            return self.bodies.json(run_body(await self._find(request)))
+        except LucydError as fault:
+            return self.bodies.error(fault)
+
+    async def run_events(self, request: Request) -> Response:
+        """Follow a run, from the event after ``Last-Event-ID`` on."""
+        try:
+            run = await self._find(request)
+            after = request.headers.get("last-event-id") or request.query_params.get("after") or BEGINNING
+            try:
+                id_order(after)
+            except ValueError as fault:
+                raise BadInput("Last-Event-ID is not an event id of this API") from fault
+        except LucydError as fault:
+            return self.bodies.error(fault)
+        return self._follow(run.id, after)
+
+    def _follow(self, run: UUID, after: str) -> Response:
+        events = follow_run(run, after=after, streams=self.streams, announcements=self.announcements, inbox=self.inbox)
+        return event_stream(events, self.clock)
+
+    async def _accept(self, request: Request) -> Accepted:
+        body = await read_json(request, at_most=self.manner.body_bytes)
+        asked = read_chat_request(body)
+        key = read_idempotency_key(request.headers.get("idempotency-key"))
+        name: str = request.scope["lucyd.key"]
+        idempotency = None
+        if key is not None:
+            digest = hashlib.sha256(orjson.dumps(body, option=orjson.OPT_SORT_KEYS)).digest()
+            scope = f"{name} {request.url.path.removesuffix('/stream')}"
+            idempotency = IdempotencyKey(scope, key, digest, self.manner.key_lives)
+        new = NewRun(
+            id=new_id(),
+            address=address_of(asked, key_name=name),
+            text=asked.text,
+            source=asked.source,
+            tier=asked.tier,
+            sender=asked.sender,
+            idempotency=idempotency,
+            deadline=self.manner.deadline,
+            capacity=self.manner.capacity,
+            traceparent=request.headers.get("traceparent"),
+        )
+        return await accept_message(new, inbox=self.inbox, wake_ups=self.wake_ups)
+
+    async def _find(self, request: Request) -> StoredRun:
+        try:
+            run = await self.history.run(UUID(request.path_params["id"]))
+        except ValueError as fault:
+            raise BadInput("a run is named by its id") from fault
+        if run is None or run.principal != f"key:{request.scope['lucyd.key']}":
+            raise NotFound("no such run")
+        return run

@@ -1,0 +1,83 @@
+"""Sessions: the list, what was said in one, and the reset."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from services.gateway.edge.bodies import Bodies, read_json
+from services.gateway.rules.chat_request import read_reset_target
+from services.gateway.rules.lucyd_dialect import history_events, session_body
+from shared.errors import LucydError
+from shared.ids import new_id
+from shared.ports.history import History
+from shared.ports.runs import Inbox, Reset
+
+SMALL_BODY = 65_536
+YES = frozenset({"true", "1", "yes"})
+
+
+@dataclass(frozen=True, slots=True)
+class SessionApi:
+    """The routes under ``/api/v1/sessions``. ``context_limit`` is the primary model's window in tokens."""
+
+    history: History
+    inbox: Inbox
+    bodies: Bodies
+    context_limit: int
+
+    def routes(self) -> list[Route]:
+        """Where they are."""
+        return [
+            Route("/api/v1/sessions", self.sessions, methods=["GET"]),
+            Route("/api/v1/sessions/reset", self.reset, methods=["POST"]),
+            Route("/api/v1/sessions/{id}/history", self.messages, methods=["GET"]),
+        ]
+
+    async def sessions(self, request: Request) -> Response:
+        """Open sessions."""
+        try:
+            sessions = await self.history.sessions(principal=_principal(request))
+        except LucydError as fault:
+            return self.bodies.error(fault)
+        shown = [session_body(session, context_limit=self.context_limit) for session in sessions]
+        return self.bodies.json({"sessions": shown})
+
+    async def messages(self, request: Request) -> Response:
+        """Events of one session; an unknown id gives an empty list, as in the original."""
+        identifier = request.path_params["id"]
+        full = request.query_params.get("full", "").lower() in YES
+        try:
+            rows = await self.history.messages(UUID(identifier), principal=_principal(request))
+        except ValueError:
+            rows = ()
+        except LucydError as fault:
+            return self.bodies.error(fault)
+        return self.bodies.json({"session_id": identifier, "events": history_events(rows, source="user", full=full)})
+
+    async def reset(self, request: Request) -> Response:
+        """Close open sessions by target: ``all``, a contact, a conversation key or a session id."""
+        try:
+            target = read_reset_target(await read_json(request, at_most=SMALL_BODY))
+            if target == "all":
+                open_sessions = await self.history.sessions(principal=_principal(request))
+                done = [await self._close(session.conversation) for session in open_sessions]
+                count = sum(reset is not None for reset in done)
+                return self.bodies.json({"reset": True, "target": target, "count": count})
+            found = await self.history.session_contacts(target, principal=_principal(request))
+            closed = [reset for conversation in found if (reset := await self._close(conversation)) is not None]
+        except LucydError as fault:
+            return self.bodies.error(fault)
+        if not closed:
+            return self.bodies.json({"reset": False, "reason": f"no session found for: {target}"})
+        kind = "session_id" if target == str(closed[0].session) else "contact"
+        return self.bodies.json({"reset": True, "target": target, "type": kind, "count": len(closed)})
+
+    async def _close(self, conversation: str) -> Reset | None:
+        return await self.inbox.reset(conversation, new_id(), source="http", sender="operator")
+
+
+def _principal(request: Request) -> str:
+    return f"key:{request.scope['lucyd.key']}"

@@ -1,0 +1,95 @@
+"""What a client may ask for, checked before anything is stored."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from shared.domain.run import Address, Source
+from shared.errors import BadInput
+
+LONGEST_NAME = 200
+LONGEST_KEY = 255
+CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+TIER = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """A message for the agent. ``text`` has the context in front of it, if one was given."""
+
+    text: str
+    sender: str
+    source: Source
+    tier: str
+
+
+def read_chat_request(body: object) -> ChatRequest:
+    """The request out of a JSON body. Raises ``BadInput`` with the sentence for the caller."""
+    if not isinstance(body, dict):
+        raise BadInput("the body must be a JSON object")
+    message = body.get("message")
+    if not isinstance(message, str) or not message.strip():
+        raise BadInput('"message" field is required')
+    context = _text(body, "context", default="")
+    source = body.get("source", "http")
+    if source not in {"http", "cli"}:
+        raise BadInput('"source" must be "http" or "cli"')
+    tier = _text(body, "tier", default="full")
+    if not TIER.fullmatch(tier):
+        raise BadInput('"tier" must be the name of a context tier')
+    if body.get("attachments"):
+        raise BadInput('"attachments" are not taken by this version')
+    text = f"[context] {context}\n{message}" if context else message
+    sender = _name(body, "sender", default="cli" if source == "cli" else "default")
+    return ChatRequest(text, sender, cast("Source", source), tier)
+
+
+def read_reset_target(body: object) -> str:
+    """The target of a reset. Raises ``BadInput``."""
+    target = body.get("target") if isinstance(body, dict) else None
+    if not isinstance(target, str) or not target.strip():
+        raise BadInput('"target" must be a non-empty string')
+    return target.strip()
+
+
+def read_idempotency_key(value: str | None) -> str | None:
+    """The header of that name. Raises ``BadInput`` when it is empty, too long or not plain text."""
+    if value is None:
+        return None
+    if not 1 <= len(value) <= LONGEST_KEY or not value.isascii() or not value.isprintable():
+        raise BadInput(f"Idempotency-Key must be 1 to {LONGEST_KEY} printable ASCII characters")
+    return value
+
+
+def address_of(request: ChatRequest, *, key_name: str) -> Address:
+    """Where the message belongs: the terminal has one conversation, API callers one for each sender of their key."""
+    if request.source == "cli":
+        return Address(
+            "cli" if request.sender == "cli" else f"cli:{request.sender}", "cli", f"key:{key_name}", request.sender
+        )
+    return Address(f"http:{key_name}:{request.sender}", "http", f"key:{key_name}", f"http-{request.sender}")
+
+
+def read_period(value: str | None) -> Literal["today", "week", "all"]:
+    """The period of a cost report. Raises ``BadInput``."""
+    period = value or "today"
+    if period not in {"today", "week", "all"}:
+        raise BadInput('"period" must be today, week or all')
+    return cast("Literal['today', 'week', 'all']", period)
+
+
+def _text(body: Mapping[str, Any], name: str, *, default: str) -> str:
+    value = body.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, str):
+        raise BadInput(f'"{name}" must be a string')
+    return value
+
+
+def _name(body: Mapping[str, Any], name: str, *, default: str) -> str:
+    value = _text(body, name, default=default).strip() or default
+    if len(value) > LONGEST_NAME or CONTROL.search(value):
+        raise BadInput(f'"{name}" must be at most {LONGEST_NAME} characters, without control characters')
+    return value

@@ -1,0 +1,126 @@
+"""Reply shapes of the HTTP API: the original's names, and what this Lucyd knows beyond them."""
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from shared.ports.history import HistoryRow, ModelCost, SessionSummary, StoredRun
+
+TOOL_RESULT_CHARS = 500
+
+
+def chat_reply(outcome: Mapping[str, Any]) -> dict[str, Any]:
+    """Body of POST /api/v1/chat for a run that has ended; a failed run has ``error`` instead of a reply."""
+    if outcome.get("state") != "done":
+        return {
+            "error": outcome.get("error") or "the run was cancelled",
+            "reply": "",
+            "session_id": outcome.get("session_id"),
+            "run_id": outcome.get("run_id"),
+        }
+    names = ("reply", "session_id", "run_id", "tokens", "cost", "currency", "model", "turns", "notices")
+    reply = {name: outcome[name] for name in names if name in outcome}
+    if outcome.get("silent"):
+        reply["silent"] = True
+    return reply
+
+
+def run_body(run: StoredRun) -> dict[str, Any]:
+    """Body of GET /api/v1/runs/{id}."""
+    return {
+        "run_id": str(run.id),
+        "state": run.state,
+        "kind": run.kind,
+        "conversation": run.conversation,
+        "session_id": str(run.session) if run.session else None,
+        "ordinal": run.ordinal,
+        "attempts": run.attempts,
+        "accepted_at": run.accepted_at.isoformat(),
+        "finished_at": run.finished_at.isoformat() if run.finished_at else None,
+        "outcome": run.outcome,
+    }
+
+
+def session_body(session: SessionSummary, *, context_limit: int) -> dict[str, Any]:
+    """One entry of GET /api/v1/sessions, with the names of both generations."""
+    share = round(100 * session.context_tokens / context_limit) if context_limit else 0
+    cost = float(round(session.cost, 6))
+    return {
+        "session_id": str(session.id),
+        "contact": session.contact,
+        "conversation": session.conversation,
+        "created_at": session.created_at.timestamp(),
+        "updated_at": session.updated_at.timestamp(),
+        "model": session.model,
+        "message_count": session.message_count,
+        "compaction_count": session.compaction_count,
+        "context_tokens": session.context_tokens,
+        "context_pct": share,
+        "cost_usd": cost,
+        "cost": cost,
+        "currency": session.currency,
+        "log_files": 0,
+        "log_bytes": 0,
+    }
+
+
+def cost_body(period: str, costs: Sequence[ModelCost]) -> dict[str, Any]:
+    """Body of GET /api/v1/cost; figures are exact, sums are made before they become JSON numbers."""
+    return {
+        "period": period,
+        "total_cost": float(sum((cost.cost for cost in costs), Decimal(0))),
+        "models": [
+            {
+                "model": cost.model,
+                "input_tokens": cost.usage.input,
+                "output_tokens": cost.usage.output,
+                "cache_read_tokens": cost.usage.cache_read,
+                "cache_write_tokens": cost.usage.cache_write,
+                "cost_usd": float(cost.cost),
+                "cost": float(cost.cost),
+                "currency": cost.currency,
+                "calls": cost.calls,
+            }
+            for cost in costs
+        ],
+    }
+
+
+def history_events(rows: Sequence[HistoryRow], *, source: str, full: bool) -> list[dict[str, Any]]:
+    """Events of GET /api/v1/sessions/{id}/history: what was said, and with ``full`` what tools answered."""
+    events: list[dict[str, Any]] = []
+    for row in rows:
+        at = {"timestamp": row.at.timestamp(), "run_id": str(row.run)}
+        body = row.body
+        match body["role"]:
+            case "user":
+                events.append({"type": "message", "role": "user", "content": body["content"], "from": source, **at})
+            case "assistant":
+                event = {"type": "message", "role": "assistant", "text": body["text"], **at}
+                if full:
+                    event["tool_calls"] = body.get("tool_calls", [])
+                    event["thinking"] = body.get("thinking", "")
+                events.append(event)
+            case "tool_results" if full:
+                events.extend(
+                    {
+                        "type": "tool_result",
+                        "tool_use_id": result["tool_use_id"],
+                        "content": result["content"][:TOOL_RESULT_CHARS],
+                        **at,
+                    }
+                    for result in body["results"]
+                )
+    return events
+
+
+def monitor_body(sessions: Sequence[Mapping[str, str]], processes: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    """Body of GET /api/v1/monitor: the session that moved last in the original's fields, and all there is beside it."""
+    if not sessions and not processes:
+        return {"state": "unknown"}
+    newest = max(sessions, key=lambda session: float(session.get("updated_at", "0")), default=None)
+    head: dict[str, Any] = {"state": "idle"}
+    if newest is not None:
+        head = {**newest, "turn": int(newest.get("turn", "0")), "updated_at": float(newest.get("updated_at", "0"))}
+        head["tools_in_flight"] = [name for name in newest.get("tools_in_flight", "").split(",") if name]
+    return {**head, "sessions": list(sessions), "services": list(processes)}

@@ -1,0 +1,82 @@
+"""Picks the concrete classes of the gateway, opens them, and closes them in reverse."""
+
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+
+from services.gateway.actions.wait_for_reply import WaitingRoom
+from services.gateway.edge.app import gateway_app
+from services.gateway.edge.bodies import Bodies
+from services.gateway.edge.chat_api import ChatApi
+from services.gateway.edge.operator_api import OperatorApi
+from services.gateway.edge.session_api import SessionApi
+from services.gateway.settings import Settings
+from shared.adapters.foundation import open_foundation
+from shared.adapters.http.health import health_routes
+from shared.adapters.http.serve import listen, serving
+from shared.adapters.postgres.history import PostgresHistory
+from shared.adapters.postgres.runs import PostgresRuns
+from shared.adapters.redis.announcements import RedisAnnouncements
+from shared.adapters.redis.monitor_board import RedisMonitorBoard
+from shared.adapters.redis.run_streams import RedisRunStreams
+from shared.adapters.redis.wake_ups import RedisWakeUps
+from shared.adapters.system_clock import SystemClock
+from shared.runtime.service import Service
+from shared.runtime.settings import Configuration
+from shared.runtime.vitals import LoopLag, resident_bytes
+
+CONNECTIONS = 8
+
+
+@contextlib.asynccontextmanager
+async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
+    """The gateway, listening."""
+    settings = Settings.of(configuration)
+    clock, lag = SystemClock(), LoopLag()
+    listener = listen(settings.host, settings.port)  # first of all: a port in use is the most common mistake
+    address = "http://{}:{}".format(*listener.getsockname()[:2])
+
+    def vitals() -> Mapping[str, str]:
+        return {"rss_bytes": str(resident_bytes()), "health": address}
+
+    async with contextlib.AsyncExitStack() as stack:
+        stack.callback(listener.close)
+        foundation = await stack.enter_async_context(
+            open_foundation(
+                "gateway",
+                database_url=settings.database_url,
+                redis_url=settings.redis_url,
+                vitals=vitals,
+                lag=lambda: lag.last,
+                health=None,
+                connections=CONNECTIONS,
+            )
+        )
+        runs, history = PostgresRuns(foundation.database), PostgresHistory(foundation.database)
+        streams, announcements = RedisRunStreams(foundation.redis), RedisAnnouncements(foundation.redis)
+        wake_ups = RedisWakeUps(foundation.redis, consumer=str(foundation.identity.id), stream_ttl=settings.stream_ttl)
+        waiting = WaitingRoom(announcements, streams, runs, clock)
+        bodies = Bodies(settings.agent)
+        chat = ChatApi(runs, wake_ups, streams, announcements, waiting, history, clock, bodies, settings.chat)
+        sessions = SessionApi(history, runs, bodies, settings.context_limit)
+        operator = OperatorApi(
+            history=history,
+            board=RedisMonitorBoard(foundation.redis),
+            bodies=bodies,
+            clock=clock,
+            started=clock.monotonic(),
+            models=settings.models,
+            primary=settings.primary,
+            version=foundation.identity.version,
+        )
+        routes = [
+            *health_routes("gateway", foundation.checks),
+            *chat.routes(),
+            *sessions.routes(),
+            *operator.routes(),
+        ]
+        app = gateway_app(routes, bodies, agent=settings.agent, token=settings.token)
+        await stack.enter_async_context(serving(app, listener))
+        yield Service(
+            "gateway",
+            loops=(*foundation.loops, lag.watch, announcements.listen, waiting.listen, waiting.fetch, waiting.heal),
+        )

@@ -1,0 +1,24 @@
+"""Accept a message: stored in Postgres first, then somebody is woken. What was accepted can't be lost."""
+
+import structlog
+
+from shared.domain.run import TERMINAL_STATES, Accepted, NewRun
+from shared.errors import TryLater
+from shared.ports.bus import WakeUp, WakeUps
+from shared.ports.runs import Inbox
+
+log = structlog.get_logger(__name__)
+
+
+async def accept_message(new: NewRun, *, inbox: Inbox, wake_ups: WakeUps) -> Accepted:
+    """The run that answers this message; a known idempotency key gives the one that is there, and wakes again.
+
+    Raises ``Conflict`` and ``TryLater`` as ``Inbox.accept`` does. A Redis that is away only delays: the sweep wakes.
+    """
+    accepted = await inbox.accept(new)
+    if accepted.state not in TERMINAL_STATES:
+        try:
+            await wake_ups.wake([WakeUp(accepted.conversation, accepted.run, new.traceparent)])
+        except TryLater as fault:
+            log.warning("wake_up_not_sent", run=str(accepted.run), reason=str(fault))
+    return accepted
