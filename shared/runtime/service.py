@@ -49,6 +49,9 @@ def run(name: str, open_service: OpenService, argv: Sequence[str] | None = None)
     parser = ArgumentParser(prog=f"python -m services.{name}")
     parser.add_argument("-c", "--config", type=Path, default=None, help="path of lucyd.toml")
     arguments = parser.parse_args(argv)
+    if arguments.config is not None:
+        # What this process reads later, and what it starts, stands on the same file.
+        os.environ["LUCYD_CONFIG"] = str(arguments.config.expanduser().absolute())
     try:
         configuration = load_configuration(arguments.config, os.environ)
         set_up_logs(name, level=configuration.logging.level, suppress=configuration.logging.suppress)

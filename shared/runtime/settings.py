@@ -3,9 +3,10 @@
 Services take from it what they need at their own door (``services/<name>/settings.py``) and pass plain values on.
 """
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +29,11 @@ from shared.runtime.configuration.places import (
 )
 from shared.runtime.configuration.reading import Source, Table, expanded, given, read_section
 from shared.runtime.configuration.sections.channels import Http
-from shared.runtime.configuration.sections.operation import ModelsRouting
+from shared.runtime.configuration.sections.operation import Logging, ModelsRouting
 from shared.runtime.configuration.sections.whole import Sections
 from shared.runtime.configuration.toml_file import read_toml
 
-__all__ = ["Configuration", "load_configuration"]
+__all__ = ["Configuration", "environment_configuration", "load_configuration"]
 
 TOKEN_FILE = "http_token"  # noqa: S105  (a file's name)
 _PORTS = Range(1, 65535)
@@ -115,6 +116,15 @@ def load_configuration(
     )
 
 
+@cache
+def environment_configuration() -> Configuration:
+    """The configuration of this process, for code that is called by name (jobs) and not through its door.
+
+    Read once, from the environment; ``-c`` of the door stands there as ``LUCYD_CONFIG``. Raises ``ConfigError``.
+    """
+    return load_configuration(None, os.environ)
+
+
 def _with_dotenv(path: Path | None, environ: Mapping[str, str], findings: Findings) -> Mapping[str, str]:
     if path is None:
         return dict(environ)
@@ -145,7 +155,24 @@ def _completed(sections: Sections, raw: Table, source: Source, environment: Mapp
     if not given(raw, "tools", "plugins_dir"):
         own = source.folder / tools.plugins_dir
         tools = replace(tools, plugins_dir=own if own.is_dir() else PROJECT / tools.plugins_dir)
-    return replace(sections, run=run, tools=tools, http=_http(sections.http, environment, source.findings))
+    return replace(
+        sections,
+        run=run,
+        tools=tools,
+        http=_http(sections.http, environment, source.findings),
+        logging=_logging(sections.logging, environment, source.findings),
+    )
+
+
+def _logging(logging: Logging, environment: Mapping[str, str], findings: Findings) -> Logging:
+    match environment.get("LUCYD_LOG_LEVEL", "").lower():
+        case "":
+            return logging
+        case "debug" | "info" | "warning" | "error" as level:
+            return replace(logging, level=level)
+        case other:
+            findings.error(f'LUCYD_LOG_LEVEL must be one of "debug", "info", "warning", "error", not "{other[:20]}"')
+            return logging
 
 
 def _http(http: Http, environment: Mapping[str, str], findings: Findings) -> Http:

@@ -80,6 +80,7 @@ class Session:
 class Logging:
     """``[logging]``. ``format`` empty: text on a terminal, JSON lines otherwise."""
 
+    level: Literal["debug", "info", "warning", "error"] = "info"
     suppress: tuple[str, ...] = ("httpx", "httpcore", "anthropic", "openai")
     format: Literal["", "text", "json"] = ""
     pii_safe: bool = True
