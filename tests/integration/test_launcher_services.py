@@ -231,9 +231,12 @@ def test_a_dead_service_is_started_again_and_the_person_is_told(tmp_path: Path) 
 
 def test_services_that_will_not_stop_are_ended_together_after_their_patience(tmp_path: Path) -> None:
     """One deaf service must not make the person wait for each of the others in turn."""
-    deaf = (
-        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
-    )
+    deaf = """
+import signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print('{"level": "warning", "event": "deaf"}', flush=True)
+time.sleep(60)
+"""
     shown: list[str] = []
     keepers = [Keeper(program(tmp_path, f"deaf-{n}", deaf, timedelta(seconds=1)), shown.append) for n in range(3)]
     for keeper in keepers:
