@@ -1,0 +1,71 @@
+"""What a command sees must not carry the operator's secrets."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.agent_worker.rules.exec_environment import exec_environment
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "LUCYD_HTTP_PORT",
+        "ANTHROPIC_BASE_URL",
+        "OPENAI_ORG",
+        "BRAVE_KEY",
+        "AWS_ACCESS_KEY_ID",
+        "GITHUB_TOKEN",
+        "CLIENT_SECRET",
+        "DB_PASSWORD",
+        "GOOGLE_APPLICATION_CREDENTIALS",
+        "PAIRING_CODE",
+        "SMTP_PASS",
+        "TENANT_ID",
+        "PGPASSWORD",
+        "MISTRAL_APIKEY",
+        "token",
+        "Secret",
+    ],
+)
+def test_a_secret_is_known_by_its_name(name: str) -> None:
+    """The names of the original, and those that everybody uses besides."""
+    assert exec_environment({name: "x"}) == {}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "postgresql://lucy:hunter2@db.example/lucyd",
+        "redis://:hunter2@127.0.0.1:6379/0",
+        "http://user:p/a@ss@proxy:3128",
+        "host=db user=lucy password=hunter2",
+    ],
+)
+def test_a_secret_is_known_by_its_value(value: str) -> None:
+    """DATABASE_URL has a harmless name."""
+    assert exec_environment({"DATABASE_URL": value}) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PATH", "/usr/bin:/bin"),
+        ("HOME", "/home/lucy"),
+        ("LANG", "C.UTF-8"),
+        ("PWD", "/srv"),
+        ("HTTPS_PROXY", "http://proxy.example:3128"),
+        ("SITE", "https://example.org/a:b@c"),
+        ("KEYBOARD", "de"),
+        ("SSH_AUTH_SOCK", "/run/ssh"),
+    ],
+)
+def test_ordinary_variables_stay(name: str, value: str) -> None:
+    """A command without PATH and HOME is good for nothing."""
+    assert exec_environment({name: value}) == {name: value}
+
+
+@given(st.dictionaries(st.text(max_size=20), st.text(max_size=20)))
+def test_nothing_is_invented_or_changed(environment: dict[str, str]) -> None:
+    """Only whole variables are dropped."""
+    assert exec_environment(environment).items() <= environment.items()
