@@ -1,0 +1,59 @@
+"""Which files the agent's tools may touch."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from services.agent_worker.ports import ToolFailed
+
+PERSONALITY_FILES = ("SOUL.md", "AGENTS.md", "TOOLS.md", "MAINTAIN.md")
+"""What makes the agent who it is; it may read these in its workspace, and only people may change them."""
+
+
+class AllowedPaths:
+    """The folders that tools may work in. Without any folder nothing is allowed.
+
+    The folders are followed to their real places once, here: whoever can swap a folder for a link later gains nothing.
+    """
+
+    def __init__(self, roots: Sequence[Path], workspace: Path) -> None:
+        self._roots = tuple(root.expanduser().resolve() for root in roots)
+        self._workspace = workspace.expanduser().resolve()
+
+    @property
+    def workspace(self) -> Path:
+        """The real path that relative paths start from."""
+        return self._workspace
+
+    def resolve(self, text: str) -> Path:
+        """The real, absolute path that ``text`` leads to, all links followed; the file need not exist.
+
+        Raises ``ToolFailed`` when the text is no path or the real path lies in none of the folders.
+        """
+        if not text:
+            raise ToolFailed("the path is empty")
+        if "\0" in text:
+            raise ToolFailed("the path contains a NUL byte")
+        try:
+            path = (self._workspace / Path(text).expanduser()).resolve()
+        except (OSError, RuntimeError, ValueError) as error:  # a loop of links, an unknown ~user, no encoding
+            raise ToolFailed("the path cannot be resolved") from error
+        if not any(path.is_relative_to(root) for root in self._roots):
+            folders = ", ".join(str(root) for root in self._roots) or "none"
+            raise ToolFailed(f"Access denied: {text[:200]} is outside the allowed folders ({folders})")
+        return path
+
+
+class ProtectedFiles:
+    """Files of the workspace that tools may read and not change, known by name wherever below it they lie."""
+
+    def __init__(self, names: Sequence[str], workspace: Path) -> None:
+        self._names = tuple(names)
+        # Some file systems do not tell soul.md from SOUL.md; none of ours has a use for both.
+        self._folded = frozenset(name.casefold() for name in names)
+        self._workspace = workspace.resolve()
+
+    def refuse(self, path: Path) -> None:
+        """Raise ``ToolFailed`` if ``path`` (real) has a protected name, or such a name leads to it."""
+        named = path.name.casefold() in self._folded and path.is_relative_to(self._workspace)
+        if named or any((self._workspace / name).resolve() == path for name in self._names):
+            raise ToolFailed(f"{path.name} is protected and cannot be changed by tools")
