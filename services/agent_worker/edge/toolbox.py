@@ -1,0 +1,106 @@
+"""All tools of a worker behind one door: the one place where a tool's fault becomes a result."""
+
+import asyncio
+import traceback
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeGuard
+
+import structlog
+
+from services.agent_worker.ports import Proof, ProvingTool, Tool, ToolFailed, ToolUse, Verdict
+from services.agent_worker.rules.tool_arguments import checked_arguments
+from services.agent_worker.rules.tool_output import storable, truncate
+from shared.domain.chat import ToolCall, ToolResult
+from shared.domain.effect import ToolSpec
+from shared.errors import BadInput
+
+_log = structlog.get_logger(__name__)
+
+
+class LocalToolbox:
+    """The enabled tools, found by their names; a name that is not enabled reaches nothing.
+
+    Results have at most ``output_truncation`` characters. At most ``max_parallel`` calls run at a time, over all
+    conversations of the worker; others wait their turn. A tool must not wait for another call of the same toolbox.
+    """
+
+    def __init__(self, tools: Sequence[Tool], *, output_truncation: int, max_parallel: int) -> None:
+        self._tools = {tool.spec.name: tool for tool in tools}
+        if len(self._tools) != len(tools):
+            raise ValueError("two tools have the same name")
+        self._output_truncation = output_truncation
+        self._turn = asyncio.Semaphore(max_parallel)
+
+    def specs(self) -> Sequence[ToolSpec]:
+        """What is offered to the model, in the order the tools were given."""
+        return tuple(tool.spec for tool in self._tools.values())
+
+    def spec(self, name: str) -> ToolSpec | None:
+        """The tool of that name, if it is enabled."""
+        tool = self._tools.get(name)
+        return tool.spec if tool else None
+
+    async def prove(self, call: ToolCall, use: ToolUse) -> Proof | None:
+        """What to store before the call runs; ``None`` when the tool proves nothing or the call will fail by itself."""
+        tool = self._tools.get(call["name"])
+        if tool is None or not _proves(tool):
+            return None
+        try:
+            return await tool.prove(checked_arguments(tool.spec.input_schema, call["arguments"]), use)
+        except (BadInput, ToolFailed):
+            return None
+        except Exception as error:  # noqa: BLE001 - without a proof the call is in doubt after a crash, which is true
+            _log_fault("tool_proof_failed", tool, error)
+            return None
+
+    async def verify(self, call: ToolCall, proof: Proof) -> Verdict:
+        """Whether an interrupted call has happened; ``unknown`` also when its tool is no longer there."""
+        tool = self._tools.get(call["name"])
+        if tool is None or not _proves(tool):
+            return "unknown"
+        try:
+            return await tool.verify(proof)
+        except Exception as error:  # noqa: BLE001 - a look that fails has seen nothing
+            _log_fault("tool_verdict_failed", tool, error)
+            return "unknown"
+
+    async def use(self, call: ToolCall, use: ToolUse) -> ToolResult:
+        """Run one call. What a tool or its arguments did wrong becomes a result; only cancellation passes through."""
+        tool = self._tools.get(call["name"])
+        if tool is None:
+            available = ", ".join(self._tools) or "none"
+            return self._error(call, f"Unknown tool '{call['name'][:100]}'. Available tools: {available}")
+        try:
+            arguments = checked_arguments(tool.spec.input_schema, call["arguments"])
+        except BadInput as error:
+            return self._error(call, f"Invalid arguments for '{tool.spec.name}': {error}")
+        return await self._run(tool, call, arguments, use)
+
+    async def _run(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], use: ToolUse) -> ToolResult:
+        try:
+            async with self._turn:
+                text = await tool.run(arguments, use)
+            return {"tool_use_id": call["id"], "content": self._fit(text)}
+        except ToolFailed as error:
+            return self._error(call, str(error))
+        except Exception as error:  # noqa: BLE001 - the door: one tool's fault must not end the run
+            _log_fault("tool_failed", tool, error, run_id=str(use.run_id), key=use.key)
+            return self._error(call, f"Tool '{tool.spec.name}' failed")
+
+    def _error(self, call: ToolCall, message: str) -> ToolResult:
+        return {"tool_use_id": call["id"], "content": self._fit(f"Error: {message}"), "is_error": True}
+
+    def _fit(self, text: str) -> str:
+        return truncate(storable(text), self._output_truncation)
+
+
+def _proves(tool: Tool) -> TypeGuard[ProvingTool]:
+    return hasattr(tool, "prove") and hasattr(tool, "verify")
+
+
+def _log_fault(event: str, tool: Tool, error: Exception, **fields: str) -> None:
+    """Type and place of a fault, and not its message: that may quote what the tool was given."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    _log.error(event, tool=tool.spec.name, error_type=type(error).__name__, place=place, **fields)

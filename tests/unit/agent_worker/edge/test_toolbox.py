@@ -1,0 +1,217 @@
+"""One door for all tools: whatever goes wrong behind it, the model gets a sentence and the run goes on."""
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from services.agent_worker.edge.toolbox import LocalToolbox
+from services.agent_worker.ports import Proof, Tool, Toolbox, ToolFailed, ToolUse, Verdict
+from shared.domain.chat import ToolCall
+from shared.domain.effect import ToolSpec
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"text": {"type": "string"}, "times": {"type": "integer"}},
+    "required": ["text"],
+}
+
+
+class EchoTool:
+    """Says what it heard."""
+
+    def __init__(self, name: str = "echo") -> None:
+        self.spec = ToolSpec(name, "Say it again.", SCHEMA, "read")
+
+    async def run(self, arguments: Mapping[str, Any], use: ToolUse) -> str:
+        return str(arguments["text"]) * int(arguments.get("times", 1))
+
+
+class FailingTool(EchoTool):
+    """Raises what it was made with."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__("failing")
+        self._error = error
+
+    async def run(self, arguments: Mapping[str, Any], use: ToolUse) -> str:
+        raise self._error
+
+
+class SwitchTool(EchoTool):
+    """Proves by a switch."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        super().__init__("switch")
+        self._error = error
+
+    async def prove(self, arguments: Mapping[str, Any], use: ToolUse) -> Proof | None:
+        if self._error:
+            raise self._error
+        return {"times": arguments.get("times")}
+
+    async def verify(self, proof: Proof) -> Verdict:
+        if self._error:
+            raise self._error
+        return "done" if proof["times"] == 3 else "not_done"
+
+
+class SlowTool(EchoTool):
+    """Counts how many of its calls run at once."""
+
+    running = 0
+    most = 0
+
+    async def run(self, arguments: Mapping[str, Any], use: ToolUse) -> str:
+        self.running += 1
+        self.most = max(self.most, self.running)
+        await asyncio.sleep(0.01)
+        self.running -= 1
+        return "ok"
+
+
+def call(name: str, **arguments: Any) -> ToolCall:
+    return {"id": "call-1", "name": name, "arguments": arguments}
+
+
+def box(*tools: Tool, output_truncation: int = 1000, max_parallel: int = 4) -> Toolbox:
+    return LocalToolbox(tools, output_truncation=output_truncation, max_parallel=max_parallel)
+
+
+async def test_a_call_reaches_its_tool_with_arguments_as_the_schema_wants_them(use: ToolUse) -> None:
+    """The result carries the id of the call."""
+    result = await box(EchoTool()).use(call("echo", text="ha", times="2"), use)
+    assert result == {"tool_use_id": "call-1", "content": "haha"}
+
+
+def test_tools_are_offered_in_the_order_they_were_given() -> None:
+    """A changing order would spoil the provider's prompt cache."""
+    tools = [EchoTool(name) for name in ("b", "a", "c")]
+    toolbox = box(*tools)
+    assert [spec.name for spec in toolbox.specs()] == ["b", "a", "c"]
+    assert toolbox.spec("a") == tools[1].spec
+    assert toolbox.spec("d") is None
+
+
+def test_two_tools_of_one_name_are_refused() -> None:
+    """One of them would be out of reach without a word."""
+    with pytest.raises(ValueError, match="same name"):
+        box(EchoTool(), EchoTool())
+
+
+async def test_a_name_that_is_not_enabled_reaches_nothing(use: ToolUse) -> None:
+    """Models name tools that were never offered."""
+    result = await box(EchoTool(), EchoTool("other")).use(call("exec", command="x"), use)
+    assert result == {
+        "tool_use_id": "call-1",
+        "content": "Error: Unknown tool 'exec'. Available tools: echo, other",
+        "is_error": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({}, "missing required argument 'text'"),
+        ({"text": "a", "loud": True}, "unknown argument 'loud'"),
+        ({"text": "a", "times": "many"}, "'times' must be an integer, not a string"),
+        ({"raw": '{"text": "a'}, "the arguments are not valid JSON; send one JSON object"),
+    ],
+)
+async def test_arguments_against_the_schema_never_reach_the_tool(
+    use: ToolUse, arguments: dict[str, Any], complaint: str
+) -> None:
+    """The model reads what to correct."""
+    result = await box(EchoTool()).use(call("echo", **arguments), use)
+    assert result["content"] == f"Error: Invalid arguments for 'echo': {complaint}"
+    assert result["is_error"]
+
+
+async def test_a_refusal_of_the_tool_is_told_as_it_is(use: ToolUse) -> None:
+    """ToolFailed is written for the model."""
+    with capture_logs() as logs:
+        result = await box(FailingTool(ToolFailed("no such thing"))).use(call("failing", text="a"), use)
+    assert result["content"] == "Error: no such thing"
+    assert result["is_error"]
+    assert logs == []
+
+
+async def test_a_fault_is_told_without_detail_and_logged_without_values(use: ToolUse) -> None:
+    """An exception's message may quote a secret; operators get its type and place."""
+    with capture_logs() as logs:
+        result = await box(FailingTool(RuntimeError("s3cret"))).use(call("failing", text="s3cret"), use)
+    assert result["content"] == "Error: Tool 'failing' failed"
+    assert result["is_error"]
+    assert len(logs) == 1
+    assert logs[0]["event"] == "tool_failed"
+    assert logs[0]["tool"] == "failing"
+    assert logs[0]["error_type"] == "RuntimeError"
+    assert logs[0]["place"].startswith("test_toolbox.py:")
+    assert "s3cret" not in repr(logs)
+
+
+async def test_cancellation_passes_through(use: ToolUse) -> None:
+    """A cancelled run must not look like a failed tool."""
+    with pytest.raises(asyncio.CancelledError):
+        await box(FailingTool(asyncio.CancelledError())).use(call("failing", text="a"), use)
+
+
+@pytest.mark.parametrize("is_error", [False, True])
+async def test_long_results_are_cut(use: ToolUse, is_error: bool) -> None:
+    """Errors too: a tool may fail at length."""
+    toolbox = box(EchoTool(), FailingTool(ToolFailed("y" * 5000)), output_truncation=300)
+    result = await toolbox.use(call("failing" if is_error else "echo", text="y" * 5000), use)
+    assert len(result["content"]) <= 300
+    assert "characters cut" in result["content"]
+
+
+async def test_a_cut_json_result_is_json(use: ToolUse) -> None:
+    """Shorter, and whole."""
+    result = await box(EchoTool(), output_truncation=300).use(call("echo", text=json.dumps([1] * 999)), use)
+    assert json.loads(result["content"])[-1].endswith("more left out)")
+
+
+async def test_a_result_can_always_be_stored(use: ToolUse) -> None:
+    """Commands print NUL bytes; the step must not die of it."""
+    assert (await box(EchoTool()).use(call("echo", text="a\0\ud800b"), use))["content"] == "a\ufffd\ufffdb"
+
+
+async def test_calls_run_side_by_side_up_to_the_bound(use: ToolUse) -> None:
+    """One turn with a hundred calls must not take the machine."""
+    tool = SlowTool()
+    toolbox = box(tool, max_parallel=3)
+    await asyncio.gather(*(toolbox.use(call("echo", text="a"), use) for _ in range(10)))
+    assert tool.most == 3
+
+
+async def test_a_proving_tool_proves_with_checked_arguments(use: ToolUse) -> None:
+    """Proof and act must see the same arguments."""
+    toolbox = box(SwitchTool())
+    proof = await toolbox.prove(call("switch", text="a", times="3"), use)
+    assert proof == {"times": 3}
+    assert await toolbox.verify(call("switch", text="a", times="3"), proof) == "done"
+    assert await toolbox.verify(call("switch", text="a"), {"times": 1}) == "not_done"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [EchoTool, lambda: SwitchTool(ToolFailed("x")), lambda: SwitchTool(OSError("x"))],
+    ids=["plain", "no", "fault"],
+)
+async def test_what_cannot_be_proven_is_unknown(use: ToolUse, make: Callable[[], Tool]) -> None:
+    """The call itself is not hindered, and after a crash it is in doubt, never guessed."""
+    tool = make()
+    asked = call(tool.spec.name, text="a")
+    with capture_logs():
+        assert await box(tool).prove(asked, use) is None
+        assert await box(tool).verify(asked, {"times": 3}) == "unknown"
+        assert await box().prove(asked, use) is None
+        assert await box().verify(asked, {}) == "unknown"
+
+
+async def test_wrong_arguments_prove_nothing(use: ToolUse) -> None:
+    """The call will fail by itself."""
+    assert await box(SwitchTool()).prove(call("switch"), use) is None
