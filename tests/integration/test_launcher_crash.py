@@ -21,11 +21,14 @@ PROJECT = Path(__file__).resolve().parents[2]
 PROMISED = timedelta(seconds=10)
 
 HOLD = """
-import sys, time
+import subprocess, sys, time
 from pathlib import Path
+from deploy.local.child import Child
 from deploy.local.servers import open_servers
-with open_servers(Path(sys.argv[1])) as servers:
-    print("up", flush=True)
+DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
+with open_servers(Path(sys.argv[1])):
+    service = Child([sys.executable, "-c", DEAF], log=subprocess.PIPE)
+    print(service.output.readline().decode().strip(), flush=True)
     time.sleep(60)
 """
 
@@ -49,28 +52,29 @@ def survivors(pids: set[int], patience: timedelta) -> set[int]:
     return left
 
 
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    return tmp_path / "some é data"
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder for all: what a crash left in it is what the next test starts with."""
+    return tmp_path_factory.mktemp("crash") / "some é data"
 
 
 @pytest.fixture
 def launcher(data: Path) -> Iterator[subprocess.Popen[str]]:
-    """A process that holds both servers, up and running."""
+    """A process that holds both servers and a service that hangs and hears no signal, as those do that would stay."""
     words = [sys.executable, "-c", HOLD, str(data)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=PROJECT) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == "up\n"
+        assert process.stdout.readline() == "deaf\n"
         yield process
         process.kill()
 
 
-def test_a_killed_launcher_leaves_no_server_and_the_next_start_has_the_data(
+def test_a_killed_launcher_leaves_nothing_and_the_next_start_has_the_data(
     launcher: subprocess.Popen[str], data: Path
 ) -> None:
     """Nobody should have to look for processes after their terminal crashed."""
     family = set(descendants(launcher.pid))
-    assert len(family) > 5  # two tethers, valkey, postgres and its workers
+    assert len(family) > 5  # three tethers, the service, valkey, postgres and its workers
     launcher.kill()
     launcher.wait()
     # At once, while the old servers are still on their way out.
@@ -80,7 +84,7 @@ def test_a_killed_launcher_leaves_no_server_and_the_next_start_has_the_data(
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells a child of its parent's death")
-def test_not_even_a_killed_tether_leaves_a_server(launcher: subprocess.Popen[str]) -> None:
+def test_not_even_killed_tethers_leave_anything(launcher: subprocess.Popen[str]) -> None:
     """Whoever kills by name, or the kernel short of memory, may well take the tethers too."""
     family = descendants(launcher.pid)
     tethers = {pid for pid, parent in family.items() if parent == launcher.pid}
@@ -109,25 +113,3 @@ def test_a_server_that_outlived_everything_is_found_and_replaced(data: Path) -> 
         assert not leftovers.is_alive(orphan)
         assert connection.execute("select count(*) from kept").fetchone() == (0,)
     assert state.read_ports(data)["postgres"] == port
-
-
-def test_a_deaf_process_is_ended_when_its_launcher_dies(tmp_path: Path) -> None:
-    """A service that hangs and hears no signal is exactly the one that would stay for ever."""
-    deaf = (
-        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
-    )
-    script = f"""
-import sys, subprocess, time
-from deploy.local.child import Child
-child = Child([sys.executable, "-c", {deaf!r}], log=subprocess.PIPE)
-print(child.output.readline().decode().strip(), flush=True)
-time.sleep(60)
-"""
-    words = [sys.executable, "-c", script]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=PROJECT) as launcher:
-        assert launcher.stdout is not None
-        assert launcher.stdout.readline() == "deaf\n"
-        family = set(descendants(launcher.pid))
-        assert len(family) == 2
-        launcher.kill()
-    assert survivors(family, PROMISED) == set()

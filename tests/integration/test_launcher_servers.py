@@ -33,8 +33,8 @@ def ask(url: str, query: str) -> object:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder that was used once and stopped in order."""
-    folder = tmp_path_factory.mktemp("made") / "data"
+    """A data folder, in a place with a space and an accent, that was used and stopped in order."""
+    folder = tmp_path_factory.mktemp("made") / "an é and ü"
     with open_servers(folder) as servers:
         ask(servers.database_url, "create table kept (word text)")
         ask(servers.database_url, "insert into kept values ('kept')")
@@ -42,8 +42,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def data(made: Path, tmp_path: Path) -> Path:
-    """A copy of that folder, in a place with a space and an accent."""
+def doomed(made: Path, tmp_path: Path) -> Path:
+    """A copy of that folder, to be broken."""
     folder = tmp_path / "an é and ü"
     shutil.copytree(made, folder)
     return folder
@@ -75,29 +75,29 @@ def test_a_folder_with_a_space_and_an_accent_works_and_keeps_its_data(tmp_path: 
     assert list((data / "valkey").glob("*.rdb")) == []
 
 
-def test_the_servers_ask_for_a_password(data: Path) -> None:
+def test_the_servers_ask_for_a_password(made: Path) -> None:
     """Any other user of the machine can reach 127.0.0.1."""
-    with open_servers(data) as servers:
-        port = state.read_ports(data)["postgres"]
+    with open_servers(made) as servers:
+        port = state.read_ports(made)["postgres"]
         with pytest.raises(psycopg.OperationalError, match="password"):
             psycopg.connect(f"postgresql://postgres:wrong@127.0.0.1:{port}/lucyd")
-        with socket.create_connection(("127.0.0.1", state.read_ports(data)["valkey"]), timeout=5) as valkey:
+        with socket.create_connection(("127.0.0.1", state.read_ports(made)["valkey"]), timeout=5) as valkey:
             valkey.sendall(b"PING\r\n")
             assert valkey.recv(64).startswith(b"-NOAUTH")
         assert "@" not in repr(servers)
 
 
-def test_a_stale_pid_file_whose_number_another_process_has_is_seen_through(data: Path) -> None:
+def test_a_stale_pid_file_whose_number_another_process_has_is_seen_through(made: Path) -> None:
     """After a power cut the number may belong to anybody; Postgres would refuse, and killing it would be worse."""
     innocent = subprocess.Popen(["/bin/sleep", "60"])
     try:
-        with open_servers(data):
-            lines = (data / "postgres" / "postmaster.pid").read_text().splitlines(keepends=True)
-        (data / "postgres" / "postmaster.pid").write_text("".join([f"{innocent.pid}\n", *lines[1:]]))
-        (data / "valkey" / "valkey.pid").write_text(f"{innocent.pid}\n")
+        with open_servers(made):
+            lines = (made / "postgres" / "postmaster.pid").read_text().splitlines(keepends=True)
+        (made / "postgres" / "postmaster.pid").write_text("".join([f"{innocent.pid}\n", *lines[1:]]))
+        (made / "valkey" / "valkey.pid").write_text(f"{innocent.pid}\n")
         if ROOT:
-            os.chown(data / "postgres" / "postmaster.pid", 0, 0)
-        with open_servers(data) as servers:
+            os.chown(made / "postgres" / "postmaster.pid", 0, 0)
+        with open_servers(made) as servers:
             assert ask(servers.database_url, "select word from kept") == "kept"
         assert innocent.poll() is None
     finally:
@@ -105,21 +105,21 @@ def test_a_stale_pid_file_whose_number_another_process_has_is_seen_through(data:
         innocent.wait()
 
 
-def test_a_second_launcher_of_a_folder_is_refused(data: Path) -> None:
+def test_a_second_launcher_of_a_folder_is_refused(made: Path) -> None:
     """Its sentence says what to do; the first goes on undisturbed."""
-    with open_servers(data) as servers:
-        with pytest.raises(ConfigError, match="already running"), open_servers(data):
+    with open_servers(made) as servers:
+        with pytest.raises(ConfigError, match="already running"), open_servers(made):
             pass
         assert ask(servers.database_url, "select word from kept") == "kept"
 
 
-def test_a_port_that_somebody_took_is_replaced(data: Path) -> None:
+def test_a_port_that_somebody_took_is_replaced(made: Path) -> None:
     """A remembered number is a preference, not a reason not to start."""
-    known = state.read_ports(data)
-    with socket.create_server(("127.0.0.1", known["postgres"])), open_servers(data) as servers:
+    known = state.read_ports(made)
+    with socket.create_server(("127.0.0.1", known["postgres"])), open_servers(made) as servers:
         assert ask(servers.database_url, "select word from kept") == "kept"
-    assert state.read_ports(data)["postgres"] != known["postgres"]
-    assert state.read_ports(data)["valkey"] == known["valkey"]
+    assert state.read_ports(made)["postgres"] != known["postgres"]
+    assert state.read_ports(made)["valkey"] == known["valkey"]
 
 
 @pytest.mark.parametrize(
@@ -132,16 +132,16 @@ def test_a_port_that_somebody_took_is_replaced(data: Path) -> None:
     ],
     ids=["another major", "no cluster", "broken", "no password"],
 )
-def test_a_broken_cluster_is_named_and_nothing_stays_behind(data: Path, damage: object, sentence: str) -> None:
+def test_a_broken_cluster_is_named_and_nothing_stays_behind(doomed: Path, damage: object, sentence: str) -> None:
     """One sentence with the folder, and Valkey, which could start, is not left running."""
     assert callable(damage)
-    damage(data / "postgres")
-    with pytest.raises(ConfigError, match=sentence) as caught, open_servers(data):
+    damage(doomed / "postgres")
+    with pytest.raises(ConfigError, match=sentence) as caught, open_servers(doomed):
         pass
-    assert str(data / "postgres") in str(caught.value)
+    assert str(doomed / "postgres") in str(caught.value)
     assert len(caught.value.errors) == 1
-    with state.claim(data):
-        assert not (data / "valkey" / "valkey.pid").exists()
+    with state.claim(doomed):
+        assert not (doomed / "valkey" / "valkey.pid").exists()
 
 
 def test_an_interrupted_first_start_is_begun_again(tmp_path: Path) -> None:
