@@ -1,0 +1,204 @@
+"""Real processes of Lucyd for a test: its own database and Redis, a workspace, and a model server by script."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+PROJECT = Path(__file__).resolve().parent.parent
+TOKEN = "test-token-0123456789"
+STARTS_WITHIN = 20.0
+STOPS_WITHIN = 20.0
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@dataclass
+class Process:
+    """One service; ``log`` is what it has written."""
+
+    name: str
+    popen: subprocess.Popen[bytes]
+    log: Path
+    url: str = ""
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until it is gone."""
+        self.popen.kill()
+        self.popen.wait(STOPS_WITHIN)
+
+    def stop(self) -> int:
+        """SIGTERM; the exit code."""
+        if self.popen.poll() is None:
+            self.popen.send_signal(signal.SIGTERM)
+        try:
+            return self.popen.wait(STOPS_WITHIN)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
+
+
+@dataclass
+class Stack:
+    """Starts services; everything ends with the ``with`` block of ``open_stack``."""
+
+    folder: Path
+    database_url: str
+    redis_url: str
+    config: Path
+    environment: dict[str, str] = field(default_factory=dict)
+    processes: list[Process] = field(default_factory=list)
+
+    @property
+    def workspace(self) -> Path:
+        """Where the agent works."""
+        return self.folder / "workspace"
+
+    def start(self, name: str, **environment: str) -> Process:
+        """Start a service; it may not be ready yet."""
+        log = self.folder / f"{name}-{len(self.processes)}.log"
+        with log.open("wb") as out:
+            popen = subprocess.Popen(
+                [sys.executable, "-m", f"services.{name}", "-c", str(self.config)],
+                cwd=PROJECT,
+                env={**self._environment(), **self.environment, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+            )
+        process = Process(name, popen, log)
+        self.processes.append(process)
+        return process
+
+    def gateway(self) -> Process:
+        """Start a gateway on a port of its own and wait until it is ready."""
+        port = free_port()
+        process = self.start("gateway", LUCYD_HTTP_PORT=str(port))
+        process.url = f"http://127.0.0.1:{port}"
+        wait_until(lambda: _ready(process), f"the gateway is ready; its log: {process.log}")
+        return process
+
+    def workers(self, count: int = 1) -> list[Process]:
+        """Start agent workers and wait until each has said that it runs."""
+        started = [self.start("agent_worker") for _ in range(count)]
+        for process in started:
+            wait_until(lambda process=process: "service_started" in text_of(process), "the worker has started")
+        return started
+
+    def _environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if name in {"PATH", "HOME", "LANG", "TMPDIR"}}
+        return {
+            **kept,
+            "LUCYD_DATABASE_URL": self.database_url,
+            "LUCYD_REDIS_URL": self.redis_url,
+            "LUCYD_DATA_DIR": str(self.folder),
+            "LUCYD_HTTP_TOKEN": TOKEN,
+        }
+
+
+@contextlib.contextmanager
+def open_stack(folder: Path, database_url: str, redis_url: str, toml: str) -> Iterator[Stack]:
+    """A stack without any process yet; ends whatever was started in it."""
+    (folder / "workspace").mkdir(parents=True, exist_ok=True)
+    config = folder / "lucyd.toml"
+    config.write_text(toml, "utf-8")
+    stack = Stack(folder, database_url, redis_url, config)
+    try:
+        yield stack
+    finally:
+        for process in stack.processes:
+            if process.popen.poll() is None:
+                process.popen.send_signal(signal.SIGCONT)
+                process.popen.terminate()
+        for process in stack.processes:
+            try:
+                process.popen.wait(STOPS_WITHIN)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def client(gateway: Process, **options: Any) -> httpx2.Client:
+    """An HTTP client that may come in."""
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    return httpx2.Client(base_url=gateway.url, headers=headers, timeout=30, **options)
+
+
+def async_client(gateway: Process, **options: Any) -> httpx2.AsyncClient:
+    """The same for many requests at once."""
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    return httpx2.AsyncClient(base_url=gateway.url, headers=headers, timeout=60, **options)
+
+
+def wait_until(holds: Any, what: str, *, within: float = STARTS_WITHIN) -> None:
+    """Wait until ``holds()`` is true; fails the test, saying what was waited for."""
+    end = time.monotonic() + within
+    while not holds():
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {within} s: {what}")
+        time.sleep(0.02)
+
+
+def _ready(process: Process) -> bool:
+    try:
+        return httpx2.get(f"{process.url}/readyz", timeout=2).status_code == 200
+    except httpx2.HTTPError:
+        return False
+
+
+def text_of(process: Process) -> str:
+    """What the process has logged so far."""
+    return process.log.read_text("utf-8", "replace")
+
+
+def read_events(lines: Iterator[str]) -> list[tuple[str, str, Any]]:
+    """Server-sent events as (id, type, data), comments left out."""
+    events, identifier, kind = [], "", ""
+    for line in lines:
+        name, _, value = line.partition(": ")
+        match name:
+            case "id":
+                identifier = value
+            case "event":
+                kind = value
+            case "data":
+                events.append((identifier, kind, json.loads(value)))
+    return events
+
+
+def model_toml(
+    provider: str, base_url: str, *, streaming: bool = True, extra: str = "", rates: Sequence[str] = ()
+) -> str:
+    """A configuration whose primary model is at ``base_url``."""
+    return f"""
+[agent]
+name = "Testbert"
+
+[models.primary]
+provider = "{provider}"
+model = "scripted-1"
+base_url = "{base_url}"
+max_tokens = 1000
+max_context_tokens = 100000
+cost_per_mtok = [{", ".join(rates or ("3.0", "15.0", "0.30", "3.75"))}]
+supports_streaming = {str(streaming).lower()}
+
+[behavior]
+api_retry_base_delay = 0.05
+{extra}
+"""
