@@ -249,6 +249,11 @@ async def test_the_end_is_also_noticed_where_the_system_does_not_tell() -> None:
     assert await end_by_polling(process) == 3
 
 
+async def test_a_command_finds_its_three_descriptors_and_no_other(run: Callable[..., Any]) -> None:
+    """Neither our pipes nor the worker's connections are any of its business."""
+    assert await run("for n in $(seq 3 99); do [ -e /proc/$$/fd/$n ] && echo $n; done; true") == "(no output)"
+
+
 async def test_a_command_finds_no_child_that_it_did_not_start(run: Callable[..., Any]) -> None:
     """Programs that wait until no child is left must not wait for ours."""
     script = "import os\ntry:\n    os.wait()\nexcept ChildProcessError:\n    print('alone')"
