@@ -8,7 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.scripted_model_server import Fail, Say, ScriptedModelServer, Tokens, Use
+from tests.scripted_model_server import Fail, Say, Script, ScriptedModelServer, Step, Tokens, Use
 from tests.stack import Stack, client, model_toml, open_stack, read_events
 
 ASKED = Tokens(input=1_234, output=56, cache_read=789, cache_write=321)
@@ -16,7 +16,7 @@ TOLD = Tokens(input=2_345, output=67, cache_read=1_111, cache_write=0)
 ENDED = Tokens(input=3_456, output=78)
 RATES = ("3.0", "15.0", "0.30", "3.75")
 
-TWO_TOOLS = [
+TWO_TOOLS: list[Step] = [
     Use(
         [
             ("write", {"file_path": "notes.txt", "content": "the cat is called Tom\n"}),
@@ -33,7 +33,7 @@ TWO_TOOLS = [
 @pytest.fixture
 def models() -> Iterator[ScriptedModelServer]:
     """A model server that knows the conversation of this file."""
-    scripts = {
+    scripts: dict[str, Script] = {
         "two_tools": TWO_TOOLS,
         "busy": [Fail(429, retry_after=0.05), Fail(529), Say("Here at last.")],
         "broken": [Fail(400, message="this model does not like you")],

@@ -8,7 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.scripted_model_server import Hang, Say, ScriptedModelServer, Use
+from tests.scripted_model_server import Hang, Say, Script, ScriptedModelServer, Use
 from tests.stack import Stack, async_client, client, model_toml, open_stack, wait_until
 
 APPEND = "echo done >> acts.txt; sleep 3"
@@ -17,7 +17,7 @@ APPEND = "echo done >> acts.txt; sleep 3"
 @pytest.fixture
 def models() -> Iterator[ScriptedModelServer]:
     """Slow answers, and an act that takes its time."""
-    scripts = {
+    scripts: dict[str, Script] = {
         "slow": [Hang(2.0), Say("That took a while.")],
         "act": [Use([("exec", {"command": APPEND})]), Say("I looked after it.")],
         "edit": [

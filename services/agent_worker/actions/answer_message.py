@@ -42,6 +42,12 @@ async def answer_message(attempt: Attempt) -> bool:
     """
     claim = attempt.claim
     attempt.teller.event("attempt", {"epoch": claim.epoch, "attempt": claim.attempts, "keep": claim.keep})
+    attempt.teller.monitor(
+        contact=claim.contact,
+        session_id=claim.session.id,
+        run_id=claim.run,
+        message_started_at=f"{attempt.desk.clock.now().timestamp():.3f}",
+    )
     try:
         async with asyncio.timeout(max(0.0, claim.time_left.total_seconds())):
             return await _work(attempt)

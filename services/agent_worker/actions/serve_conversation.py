@@ -46,7 +46,6 @@ async def serve_conversation(conversation: str, desk: Desk, histories: Histories
             return
         desk.outlet.owner(conversation, f"{desk.worker} {claim.epoch}")
         if not await _work_on(claim, desk, histories):
-            desk.outlet.owner(conversation, "")
             return
 
 
@@ -75,6 +74,8 @@ async def _work_on(claim: Claim, desk: Desk, histories: Histories) -> bool:
         return await _give_up(attempt)
     if claim.kind == "message" and not attempt.dropped:
         histories.keep(claim.conversation, held)
+    if not more:
+        desk.outlet.owner(claim.conversation, "")
     return more
 
 

@@ -41,6 +41,7 @@ class Outlet:
         self._told: list[UUID] = []
         self._something = asyncio.Event()
         self._urgent = asyncio.Event()
+        self._telling = asyncio.Lock()
 
     def add(self, run: UUID, event: RunEvent) -> None:
         """Tell an event of a run; neighbouring pieces of text become one."""
@@ -107,18 +108,19 @@ class Outlet:
 
     async def flush(self) -> bool:
         """Tell all there is now; false when Redis did not take it and it is kept."""
-        self._urgent.clear()
-        self._something.clear()
-        while self._pending():
-            batch = self._next_batch()
-            try:
-                await self._bulletin.publish(batch)
-            except TryLater as fault:
-                log.warning("bulletin_not_published", reason=str(fault))
-                self._put_back(batch)
-                return False
-            self._told.extend(finished.run for finished in batch.finished)
-        return True
+        async with self._telling:  # two pipelines at once could overtake each other, and Redis refuses the later ids
+            self._urgent.clear()
+            self._something.clear()
+            while self._pending():
+                batch = self._next_batch()
+                try:
+                    await self._bulletin.publish(batch)
+                except TryLater as fault:
+                    log.warning("bulletin_not_published", reason=str(fault))
+                    self._put_back(batch)
+                    return False
+                self._told.extend(finished.run for finished in batch.finished)
+            return True
 
     async def remember_published(self) -> None:
         """Note in Postgres, in batches, which ends were told; until cancelled."""

@@ -1,8 +1,9 @@
 """Wait for runs to end: told by Redis, and healed by one query a second for all that are awaited."""
 
 import asyncio
+import contextlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -22,6 +23,21 @@ HEAL_EVERY = timedelta(seconds=1)
 AT_ONCE = 500
 
 
+class Expected:
+    """The end of one run, for one caller."""
+
+    def __init__(self, future: asyncio.Future[Outcome]) -> None:
+        self._future = future
+
+    async def outcome(self, *, within: timedelta) -> Outcome | None:
+        """The run's outcome, or ``None`` when it has not ended in time (it goes on)."""
+        try:
+            async with asyncio.timeout(within.total_seconds()):
+                return await self._future
+        except TimeoutError:
+            return None
+
+
 class WaitingRoom:
     """Everybody in this process who awaits a reply. No one holds a connection of their own."""
 
@@ -33,15 +49,13 @@ class WaitingRoom:
         self._awaited: dict[UUID, set[asyncio.Future[Outcome]]] = defaultdict(set)
         self._told: asyncio.Queue[UUID] = asyncio.Queue()
 
-    async def outcome(self, run: UUID, *, within: timedelta) -> Outcome | None:
-        """The run's outcome, or ``None`` when it has not ended in time (it goes on)."""
+    @contextlib.contextmanager
+    def expect(self, run: UUID) -> Iterator["Expected"]:
+        """Begin to wait, before the run is accepted: its end can come quicker than the answer to accept."""
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._awaited[run].add(future)
         try:
-            async with asyncio.timeout(within.total_seconds()):
-                return await future
-        except TimeoutError:
-            return None
+            yield Expected(future)
         finally:
             self._awaited[run].discard(future)
             if not self._awaited[run]:

@@ -1,8 +1,10 @@
 """Chat: a message in, the reply out, at once or as it is written."""
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 import orjson
@@ -14,10 +16,10 @@ from services.gateway.actions.follow_run import BEGINNING, follow_run
 from services.gateway.actions.wait_for_reply import WaitingRoom
 from services.gateway.edge.bodies import Bodies, read_json
 from services.gateway.edge.event_stream import event_stream
-from services.gateway.rules.chat_request import address_of, read_chat_request, read_idempotency_key
+from services.gateway.rules.chat_request import address_of, read_chat_request, read_idempotency_key, read_traceparent
 from services.gateway.rules.lucyd_dialect import chat_reply, run_body
 from shared.actions.accept_message import accept_message
-from shared.domain.run import TERMINAL_STATES, Accepted, IdempotencyKey, NewRun
+from shared.domain.run import Accepted, IdempotencyKey, NewRun
 from shared.errors import BadInput, LucydError, NotFound
 from shared.ids import new_id
 from shared.messages.run_events import id_order
@@ -64,12 +66,18 @@ class ChatApi:
     async def chat(self, request: Request) -> Response:
         """Send a message and await the reply; 408 names the run, which goes on."""
         try:
-            accepted = await self._accept(request)
+            new = await self._new_run(request)
+            with self.waiting.expect(new.id) as expected:
+                accepted = await self._accept(new)
+                if accepted.run == new.id:
+                    return self._reply(accepted, await expected.outcome(within=self.manner.wait))
+            with self.waiting.expect(accepted.run) as expected:  # an idempotency key found an earlier run
+                self.waiting.look_now(accepted.run)
+                return self._reply(accepted, await expected.outcome(within=self.manner.wait))
         except LucydError as fault:
             return self.bodies.error(fault)
-        if accepted.state in TERMINAL_STATES:
-            self.waiting.look_now(accepted.run)
-        outcome = await self.waiting.outcome(accepted.run, within=self.manner.wait)
+
+    def _reply(self, accepted: Accepted, outcome: Mapping[str, Any] | None) -> Response:
         if outcome is None:
             return self.bodies.json({"error": "processing timeout", "run_id": str(accepted.run)}, 408)
         return self.bodies.json(chat_reply(outcome))
@@ -77,7 +85,7 @@ class ChatApi:
     async def chat_stream(self, request: Request) -> Response:
         """Send a message and follow its run."""
         try:
-            accepted = await self._accept(request)
+            accepted = await self._accept(await self._new_run(request))
         except LucydError as fault:
             return self.bodies.error(fault)
         return self._follow(accepted.run, BEGINNING)
@@ -106,7 +114,10 @@ class ChatApi:
         events = follow_run(run, after=after, streams=self.streams, announcements=self.announcements, inbox=self.inbox)
         return event_stream(events, self.clock)
 
-    async def _accept(self, request: Request) -> Accepted:
+    async def _accept(self, new: NewRun) -> Accepted:
+        return await accept_message(new, inbox=self.inbox, wake_ups=self.wake_ups)
+
+    async def _new_run(self, request: Request) -> NewRun:
         body = await read_json(request, at_most=self.manner.body_bytes)
         asked = read_chat_request(body)
         key = read_idempotency_key(request.headers.get("idempotency-key"))
@@ -116,7 +127,7 @@ class ChatApi:
             digest = hashlib.sha256(orjson.dumps(body, option=orjson.OPT_SORT_KEYS)).digest()
             scope = f"{name} {request.url.path.removesuffix('/stream')}"
             idempotency = IdempotencyKey(scope, key, digest, self.manner.key_lives)
-        new = NewRun(
+        return NewRun(
             id=new_id(),
             address=address_of(asked, key_name=name),
             text=asked.text,
@@ -126,9 +137,8 @@ class ChatApi:
             idempotency=idempotency,
             deadline=self.manner.deadline,
             capacity=self.manner.capacity,
-            traceparent=request.headers.get("traceparent"),
+            traceparent=read_traceparent(request.headers.get("traceparent")),
         )
-        return await accept_message(new, inbox=self.inbox, wake_ups=self.wake_ups)
 
     async def _find(self, request: Request) -> StoredRun:
         try:

@@ -11,6 +11,7 @@ from shared.errors import BadInput
 LONGEST_NAME = 200
 LONGEST_KEY = 255
 CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 TIER = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -93,3 +94,8 @@ def _name(body: Mapping[str, Any], name: str, *, default: str) -> str:
     if len(value) > LONGEST_NAME or CONTROL.search(value):
         raise BadInput(f'"{name}" must be at most {LONGEST_NAME} characters, without control characters')
     return value
+
+
+def read_traceparent(value: str | None) -> str | None:
+    """The W3C trace context, level 1; one of another form is left out, as the standard asks."""
+    return value if value is not None and TRACEPARENT.fullmatch(value) else None
