@@ -1,0 +1,56 @@
+"""Throw away what has been kept long enough."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+
+import structlog
+
+from services.scheduler.ports import Upkeep
+from shared.ports.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+BATCH = 1000
+WORKERS_FOR = timedelta(days=1)
+EACH_AT_MOST = timedelta(seconds=30)
+"""What is left after that is left to the next time."""
+
+BREATHER = timedelta(milliseconds=20)
+
+Forget = Callable[[], Awaitable[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """How long things are kept; ``None`` is for ever."""
+
+    events: timedelta | None
+    runs: timedelta | None
+
+
+async def retain(kept: Kept, upkeep: Upkeep, clock: Clock) -> Mapping[str, int]:
+    """Forget in batches; how many rows of each kind are gone. Raises ``TryLater``; doing it again goes on with it."""
+    steps: dict[str, Forget] = {
+        "keys": partial(upkeep.forget_keys, limit=BATCH),
+        "workers": partial(upkeep.forget_workers, ended_for=WORKERS_FOR, limit=BATCH),
+    }
+    if kept.events is not None:
+        steps["events"] = partial(upkeep.forget_events, older_than=kept.events, limit=BATCH)
+    if kept.runs is not None:  # after the keys, since a run lives as long as its key
+        steps["runs"] = partial(upkeep.forget_runs, older_than=kept.runs, limit=BATCH)
+    gone = {name: await _exhaust(forget, clock) for name, forget in steps.items()}
+    log.info("retention_done", **gone)
+    return gone
+
+
+async def _exhaust(forget: Forget, clock: Clock) -> int:
+    ends = clock.monotonic() + EACH_AT_MOST.total_seconds()
+    total = 0
+    while True:
+        gone = await forget()
+        total += gone
+        if gone < BATCH or clock.monotonic() >= ends:
+            return total
+        await clock.sleep(BREATHER.total_seconds())

@@ -1,0 +1,47 @@
+"""What the scheduler needs and nobody else does: to be the only one, and to throw old rows away."""
+
+from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
+from typing import Protocol
+
+
+class Term(Protocol):
+    """A time of leadership."""
+
+    async def lost(self) -> None:
+        """Return as soon as the leadership can't be counted on any more."""
+        ...
+
+
+class Leadership(Protocol):
+    """At most one process leads."""
+
+    def term(self) -> AbstractAsyncContextManager[Term | None]:
+        """Try once to lead, for as long as the block lasts; ``None`` while another leads.
+
+        Raises ``TryLater`` when Postgres is away.
+        """
+        ...
+
+
+class Upkeep(Protocol):
+    """Forgets rows that nobody may need. Each call takes away at most ``limit`` rows and tells how many.
+
+    All raise ``TryLater``.
+    """
+
+    async def forget_keys(self, *, limit: int) -> int:
+        """Idempotency keys that have expired."""
+        ...
+
+    async def forget_events(self, *, older_than: timedelta, limit: int) -> int:
+        """Audit events."""
+        ...
+
+    async def forget_workers(self, *, ended_for: timedelta, limit: int) -> int:
+        """Workers that ended that long ago and own no conversation."""
+        ...
+
+    async def forget_runs(self, *, older_than: timedelta, limit: int) -> int:
+        """Runs that ended and were told that long ago and have no idempotency key left. Messages and costs stay."""
+        ...
