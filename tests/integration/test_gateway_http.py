@@ -1,0 +1,146 @@
+"""The gateway's manners, over real HTTP: who comes in, what is refused, and that accepting is idempotent."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import psycopg
+import pytest
+import redis
+
+from tests.stack import TOKEN, Stack, async_client, client, free_port, model_toml, open_stack
+
+
+@pytest.fixture
+def stack(tmp_path: Path, database_url: str, redis_url: str) -> Iterator[Stack]:
+    """A gateway needs no worker to accept."""
+    toml = "[run]\nwait_seconds = 0.4\n[http]\nmax_body_bytes = 2000\n[agent]\nname = 'Testbert'\n"
+    with open_stack(tmp_path, database_url, redis_url, toml) as opened:
+        yield opened
+
+
+def test_nobody_comes_in_without_the_token(stack: Stack) -> None:
+    """Also not with a token that is no ASCII, which the original answered with 500."""
+    gateway = stack.gateway()
+    for header in ("", "Bearer", "Bearer wrong", f"Basic {TOKEN}", f"Bearer {TOKEN}x", "Bearer schlüssel"):
+        reply = httpx2.get(f"{gateway.url}/api/v1/sessions", headers=[(b"Authorization", header.encode("latin-1"))])
+        assert reply.status_code == 401, header
+        assert reply.json() == {"error": "unauthorized"}
+    assert httpx2.get(f"{gateway.url}/api/v1/status").status_code == 200
+    assert httpx2.get(f"{gateway.url}/healthz").status_code == 200
+    checks = httpx2.get(f"{gateway.url}/readyz").json()["checks"]
+    assert checks == {"postgres": "ok", "redis": "ok", "event_loop": "ok"}
+
+
+def test_what_can_not_be_taken_changes_nothing(stack: Stack) -> None:
+    """Each refusal has its code, a sentence and the agent's name."""
+    gateway = stack.gateway()
+    with client(gateway) as http:
+        chat = "/api/v1/chat"
+        refusals = [
+            (http.post(chat, content=b"{"), 400, "invalid JSON body"),
+            (http.post(chat, json=["hi"]), 400, "the body must be a JSON object"),
+            (http.post(chat, json={"message": 5}), 400, '"message" field is required'),
+            (http.post(chat, json={"message": "x" * 3000}), 413, "the body is too large"),
+            (http.post(chat, content=iter([b"x" * 1500, b"x" * 1500])), 413, "the body is too large"),
+            (http.get(chat), 405, "method not allowed"),
+            (http.get("/api/v1/nowhere"), 404, "not found"),
+            (http.get("/api/v1/runs/abc"), 400, "a run is named by its id"),
+            (http.get("/api/v1/runs/01890000-0000-7000-8000-000000000000"), 404, "no such run"),
+            (http.get("/api/v1/cost?period=month"), 400, '"period" must be today, week or all'),
+            (http.post("/api/v1/sessions/reset", json={}), 400, '"target" must be a non-empty string'),
+        ]
+        for reply, status, sentence in refusals:
+            assert reply.status_code == status, reply.text
+            assert reply.json()["error"] == sentence
+            assert reply.json()["agent"] == "Testbert"
+            assert reply.headers["X-Lucyd-Agent"] == "Testbert"
+        assert http.get("/api/v1/sessions/none/history").json()["events"] == []
+        unknown = http.post("/api/v1/sessions/reset", json={"target": "nobody"}).json()
+        assert unknown["reset"] is False
+    with psycopg.connect(stack.database_url) as database:
+        assert database.execute("select count(*) from runs").fetchone() == (0,)
+
+
+async def test_one_idempotency_key_makes_one_run(stack: Stack) -> None:
+    """100 posts at once with one key: one run, the same answer for all; another body is a conflict."""
+    gateway = stack.gateway()
+    async with async_client(gateway) as http:
+        headers = {"Idempotency-Key": "order-17"}
+        replies = await asyncio.gather(
+            *(http.post("/api/v1/chat", json={"message": "buy milk"}, headers=headers) for _ in range(100))
+        )
+        # No worker runs here, so the wait is over before the answer: the run goes on and is named.
+        assert {reply.status_code for reply in replies} == {408}
+        (run,) = {reply.json()["run_id"] for reply in replies}
+        other = await http.post("/api/v1/chat", json={"message": "buy bread"}, headers=headers)
+        assert other.status_code == 409
+        known = (await http.get(f"/api/v1/runs/{run}")).json()
+        assert known["state"] == "accepted"
+        bad_resume = await http.get(f"/api/v1/runs/{run}/events", headers={"Last-Event-ID": "yesterday"})
+        assert bad_resume.status_code == 400
+    with psycopg.connect(stack.database_url) as database:
+        assert database.execute("select count(*) from runs").fetchone() == (1,)
+        assert database.execute("select last_ordinal from conversations").fetchone() == (1,)
+
+
+def test_accepting_works_while_redis_is_away(stack: Stack) -> None:
+    """A message is safe in Postgres; Redis only wakes."""
+    gateway = stack.gateway()
+    admin = redis.Redis.from_url(stack.redis_url)
+    with client(gateway) as http, contextlib.closing(admin):
+        admin.client_pause(1500)  # nothing is answered for so long, as if it hung
+        reply = http.post("/api/v1/chat", json={"message": "one"})
+        assert reply.status_code == 408
+        assert reply.elapsed.total_seconds() < 1.4
+    with psycopg.connect(stack.database_url) as database:
+        assert database.execute("select state from runs").fetchall() == [("accepted",)]
+
+
+def test_a_port_in_use_is_one_sentence(stack: Stack) -> None:
+    """And exit 1, before anything was touched."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        process = stack.start("gateway", LUCYD_HTTP_PORT=str(taken.getsockname()[1]))
+        assert process.popen.wait(20) == 1
+    lines = process.log.read_text().strip().splitlines()
+    assert len(lines) == 1
+    assert "LUCYD_HTTP_PORT" in lines[0]
+
+
+def test_a_gateway_without_a_token_serves_nothing_and_never_beyond_this_machine(stack: Stack) -> None:
+    """Deny by default."""
+    stack.environment["LUCYD_HTTP_TOKEN"] = ""
+    gateway = stack.gateway()
+    reply = httpx2.get(f"{gateway.url}/api/v1/sessions", headers={"Authorization": "Bearer x"})
+    assert reply.status_code == 503
+    assert reply.json() == {"error": "No auth token configured"}
+    outside = stack.start("gateway", LUCYD_HTTP_HOST="0.0.0.0", LUCYD_HTTP_PORT=str(free_port()))
+    assert outside.popen.wait(20) == 1
+    assert "no token is set" in outside.log.read_text()
+
+
+def test_several_mistakes_in_the_configuration_are_told_at_once(stack: Stack) -> None:
+    """One start shows them all."""
+    stack.config.write_text('[http]\nport = "abc"\n[behavior]\nmax_turns_per_message = -1\n')
+    process = stack.start("gateway")
+    assert process.popen.wait(20) == 1
+    said = process.log.read_text()
+    assert "http.port" in said
+    assert "max_turns_per_message" in said
+    assert "Traceback" not in said
+
+
+def test_the_token_of_the_model_is_in_no_log(stack: Stack) -> None:
+    """A key is read once, and never written."""
+    toml = model_toml("anthropic", "http://127.0.0.1:9", extra="[run]\nwait_seconds = 0.4\n")
+    stack.config.write_text(toml.replace("max_tokens", 'api_key_env = "CANARY_KEY"\nmax_tokens', 1))
+    stack.environment["CANARY_KEY"] = "sk-canary-4711"
+    gateway = stack.gateway()
+    with client(gateway) as http:
+        http.post("/api/v1/chat", json={"message": "hello"})
+    assert "canary-4711" not in gateway.log.read_text()

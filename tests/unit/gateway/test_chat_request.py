@@ -1,0 +1,101 @@
+"""What a client may ask for; everything else is told in one sentence and changes nothing."""
+
+from typing import Any
+
+import pytest
+
+from services.gateway.rules.chat_request import (
+    address_of,
+    read_chat_request,
+    read_idempotency_key,
+    read_period,
+    read_reset_target,
+    read_traceparent,
+)
+from shared.errors import BadInput
+
+
+def test_a_message_alone_is_enough() -> None:
+    """Everything but the message has a default, as in the original."""
+    asked = read_chat_request({"message": "hello"})
+    assert (asked.text, asked.sender, asked.source, asked.tier) == ("hello", "default", "http", "full")
+    address = address_of(asked, key_name="default")
+    assert address.conversation == "http:default:default"
+    assert address.contact == "http-default"
+    assert address.principal == "key:default"
+
+
+def test_context_goes_before_the_message() -> None:
+    """Integrations hand over context; the agent must be able to tell it from what was said."""
+    assert read_chat_request({"message": "hi", "context": "from the CRM"}).text == "[context] from the CRM\nhi"
+
+
+def test_the_terminal_has_one_conversation() -> None:
+    """Whoever chats in the terminal goes on where they were, from any window; named senders have their own."""
+    assert address_of(read_chat_request({"message": "x", "source": "cli"}), key_name="k").conversation == "cli"
+    named = read_chat_request({"message": "x", "source": "cli", "sender": "bob"})
+    assert address_of(named, key_name="k").conversation == "cli:bob"
+
+
+def test_two_keys_never_share_a_conversation() -> None:
+    """A sender is only a name; the key says whose it is."""
+    asked = read_chat_request({"message": "x", "sender": "bob"})
+    assert address_of(asked, key_name="a").conversation != address_of(asked, key_name="b").conversation
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ([], "JSON object"),
+        (None, "JSON object"),
+        ({}, '"message" field is required'),
+        ({"message": ""}, '"message" field is required'),
+        ({"message": "   "}, '"message" field is required'),
+        ({"message": 7}, '"message" field is required'),
+        ({"message": "x", "sender": 7}, '"sender" must be a string'),
+        ({"message": "x", "sender": "a" * 201}, '"sender" must be at most'),
+        ({"message": "x", "sender": "a\nb"}, "control characters"),
+        ({"message": "x", "tier": "../etc"}, '"tier"'),
+        ({"message": "x", "context": ["a"]}, '"context" must be a string'),
+        ({"message": "x", "source": "telegram"}, '"source"'),
+        ({"message": "x", "attachments": ["cat.png"]}, '"attachments"'),
+    ],
+)
+def test_what_can_not_be_taken_is_said(body: Any, says: str) -> None:
+    """The original answered some of these with 500."""
+    with pytest.raises(BadInput, match=says):
+        read_chat_request(body)
+
+
+def test_a_reset_needs_a_target() -> None:
+    """Nobody resets by accident."""
+    assert read_reset_target({"target": " all "}) == "all"
+    bodies: list[Any] = [{}, {"target": ""}, {"target": 1}, [], "all"]
+    for body in bodies:
+        with pytest.raises(BadInput, match="target"):
+            read_reset_target(body)
+
+
+def test_idempotency_keys_are_short_and_plain() -> None:
+    """They become part of a primary key."""
+    assert read_idempotency_key(None) is None
+    assert read_idempotency_key("a" * 255) == "a" * 255
+    for key in ("", "a" * 256, "schlüssel", "a\tb"):
+        with pytest.raises(BadInput, match="Idempotency-Key"):
+            read_idempotency_key(key)
+
+
+def test_periods_are_those_of_the_original() -> None:
+    """An unknown period is an error, not everything."""
+    assert read_period(None) == "today"
+    assert read_period("week") == "week"
+    with pytest.raises(BadInput, match="period"):
+        read_period("2026-11")
+
+
+def test_a_broken_traceparent_is_left_out() -> None:
+    """The standard says to begin a new trace then; what a client sends must not reach the streams unchecked."""
+    good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    assert read_traceparent(good) == good
+    assert read_traceparent("x" * 10_000) is None
+    assert read_traceparent(None) is None
