@@ -1,0 +1,144 @@
+"""The two stores of runs that the contract is asked of, and how a test looks into them."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Protocol
+from uuid import UUID
+
+from shared.adapters.inmemory.clock import ManualClock
+from shared.adapters.inmemory.fleet import InMemoryFleet
+from shared.adapters.inmemory.runs import InMemoryRuns
+from shared.adapters.inmemory.tables import Tables
+from shared.adapters.postgres.fleet import PostgresFleet
+from shared.adapters.postgres.pool import Database
+from shared.adapters.postgres.runs import PostgresRuns
+from shared.domain.run import Accepted, Claim, ClaimRefusal, NewRun, Route, Write
+from shared.ids import new_id
+from shared.ports.fleet import Fleet
+from shared.ports.runs import Cached, Inbox, Runs
+from tests.builders import CONVERSATION, ROUTES, identity
+
+
+@dataclass(frozen=True, slots=True)
+class Booked:
+    """A row of costs."""
+
+    call_id: UUID
+    cost: Decimal
+    estimated: bool
+
+
+class Store(Inbox, Runs, Protocol):
+    """Both ports in one."""
+
+
+class World:
+    """A store with one living worker, ``me``; more come with ``hire``."""
+
+    def __init__(self, runs: Store, fleet: Fleet) -> None:
+        self.runs = runs
+        self.fleet = fleet
+        self.me = new_id()
+
+    async def hire(self) -> UUID:
+        worker = identity()
+        await self.fleet.register(worker)
+        return worker.id
+
+    async def wait(self, seconds: float) -> None:
+        """Let time pass for the store."""
+        raise NotImplementedError
+
+    async def booked(self) -> Sequence[Booked]:
+        """All rows of costs, in the order of their call ids."""
+        raise NotImplementedError
+
+    async def open_reservations(self) -> set[UUID]:
+        """Calls that money is set aside for."""
+        raise NotImplementedError
+
+    async def beat(self, worker: UUID) -> None:
+        """Raise a worker's beat."""
+        raise NotImplementedError
+
+    async def accept(self, new: NewRun) -> Accepted:
+        return await self.runs.accept(new)
+
+    async def ask(
+        self,
+        conversation: str = CONVERSATION,
+        *,
+        worker: UUID | None = None,
+        call_id: UUID | None = None,
+        cached: Cached | None = None,
+        routes: dict[str, Route] | None = None,
+    ) -> Claim | ClaimRefusal:
+        return await self.runs.claim(
+            conversation, worker=worker or self.me, call_id=call_id or new_id(), routes=routes or ROUTES, cached=cached
+        )
+
+    async def claim(
+        self,
+        conversation: str = CONVERSATION,
+        *,
+        worker: UUID | None = None,
+        call_id: UUID | None = None,
+        cached: Cached | None = None,
+        routes: dict[str, Route] | None = None,
+    ) -> Claim:
+        got = await self.ask(conversation, worker=worker, call_id=call_id, cached=cached, routes=routes)
+        assert isinstance(got, Claim), got
+        return got
+
+    async def store(self, claim: Claim, write: Write, *, worker: UUID | None = None) -> bool:
+        return await self.runs.store(claim.conversation, worker=worker or self.me, epoch=claim.epoch, write=write)
+
+    async def fence(self, worker: UUID | None = None) -> Sequence[str]:
+        return await self.fleet.fence(worker or self.me, beat=None, state="fenced")
+
+
+class InMemoryWorld(World):
+    """Over dictionaries; time passes when it is told to."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.tables = Tables(self.clock)
+        self._fleet = InMemoryFleet(self.tables)
+        super().__init__(InMemoryRuns(self.tables), self._fleet)
+
+    async def wait(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+
+    async def booked(self) -> Sequence[Booked]:
+        rows = [Booked(row.call_id, row.cost, row.estimated) for row in self.tables.costs.values()]
+        return sorted(rows, key=lambda row: row.call_id)
+
+    async def open_reservations(self) -> set[UUID]:
+        return {row.call_id for row in self.tables.reservations.values() if not row.settled}
+
+    async def beat(self, worker: UUID) -> None:
+        self._fleet.beat(worker)
+
+
+class PostgresWorld(World):
+    """Over Postgres; time passes by itself."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        super().__init__(PostgresRuns(database), PostgresFleet(database))
+
+    async def wait(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def booked(self) -> Sequence[Booked]:
+        rows = await self._database.rows("select call_id, cost, estimated from costs order by call_id")
+        return [Booked(*row) for row in rows]
+
+    async def open_reservations(self) -> set[UUID]:
+        rows = await self._database.rows("select call_id from reservations where settled_at is null")
+        return {row[0] for row in rows}
+
+    async def beat(self, worker: UUID) -> None:
+        await self._database.rows("update workers set beat = beat + 1 where id = %s", (worker,))
