@@ -1,5 +1,6 @@
 """``lucyd:inbound``: wake-ups for workers, each read by one of them."""
 
+import time
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -14,6 +15,9 @@ from shared.messages.run_events import ACCEPTED_ID
 from shared.ports.bus import WakeUp
 
 WAKE_WITHIN = timedelta(milliseconds=200)
+TIDY_EVERY = timedelta(minutes=1)
+GONE_AFTER = timedelta(minutes=10)
+"""A worker reads every second or two; one that has not read for so long is no more."""
 
 
 class RedisWakeUps:
@@ -24,6 +28,7 @@ class RedisWakeUps:
         self._consumer = consumer
         self._stream_ttl = stream_ttl
         self._cursor = "0-0"
+        self._tidied_at = time.monotonic()
 
     async def wake(self, wake_ups: Sequence[WakeUp]) -> None:
         """See ``WakeUps.wake``."""
@@ -70,7 +75,16 @@ class RedisWakeUps:
                 if "NOGROUP" not in str(fault):
                     raise
                 return []
+            if time.monotonic() - self._tidied_at >= TIDY_EVERY.total_seconds():
+                self._tidied_at = time.monotonic()
+                await self._forget_consumers()
         return [_wake_up(entry, fields) for entry, fields in entries]
+
+    async def _forget_consumers(self) -> None:
+        """Every start of a worker is a new consumer; without this the group would grow for ever."""
+        for consumer in await self._client.xinfo_consumers(routes.INBOUND, routes.WORKERS):
+            if consumer["pending"] == 0 and consumer["idle"] >= GONE_AFTER.total_seconds() * 1000:
+                await self._client.xgroup_delconsumer(routes.INBOUND, routes.WORKERS, consumer["name"])
 
     async def _make_group(self) -> None:
         try:
