@@ -134,6 +134,7 @@ create table effects (               -- written by store; read by whoever takes 
 
 create table reservations (          -- written under the epoch before each model call
   call_id    uuid primary key,
+  worker     uuid not null,          -- who makes the call; if it dies, the call may have been billed all the same
   run        uuid not null,
   epoch      bigint not null,
   conversation text not null,
@@ -145,7 +146,7 @@ create table reservations (          -- written under the epoch before each mode
   made_at    timestamptz not null default now(),
   settled_at timestamptz
 ) with (fillfactor = 80);
-create index reservations_open on reservations (run, epoch) where settled_at is null;
+create index reservations_open on reservations (worker) where settled_at is null;
 
 create table costs (                 -- append-only, by call id, not fenced: a stale call is billed too
   call_id            uuid primary key,

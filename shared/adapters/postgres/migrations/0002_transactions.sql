@@ -32,13 +32,21 @@ begin
         raise exception 'the idempotency key was used with another body' using errcode = 'LU002';
       end if;
       select * into v_run from runs where id = v_key.run;
-      return json_build_object('run', v_run.id, 'ordinal', v_run.ordinal, 'state', v_run.state, 'created', false);
+      return json_build_object('run', v_run.id, 'ordinal', v_run.ordinal, 'state', v_run.state,
+                               'created', v_run.id = p_run);
     end if;
   end if;
   insert into conversations as c (key, channel, principal, contact, last_ordinal)
     values (p_conversation, p_channel, p_principal, p_contact, 1)
     on conflict (key) do update set last_ordinal = c.last_ordinal + 1, contact = excluded.contact
     returning last_ordinal into v_ordinal;
+  if v_ordinal > 1 then  -- the first try may have been under way when the second one looked; now it is done
+    select * into v_run from runs where id = p_run;
+    if found then
+      update conversations set last_ordinal = last_ordinal - 1 where key = p_conversation;
+      return json_build_object('run', v_run.id, 'ordinal', v_run.ordinal, 'state', v_run.state, 'created', true);
+    end if;
+  end if;
   if v_ordinal > p_capacity and (
     select count(*) from runs where conversation = p_conversation and state in ('accepted', 'running', 'waiting')
   ) >= p_capacity then
@@ -61,7 +69,15 @@ declare
   v_session sessions;
   v_route jsonb;
   v_from integer;
+  v_asked_again boolean;
+  v_begun boolean;
 begin
+  -- A fence asks for this row FOR UPDATE, so no claim can slip in behind the back of one. The worker is locked before
+  -- the conversation, here as there: the other way round, a claim and a fence could wait for each other.
+  perform 1 from workers where id = p_worker and state = 'alive' for key share;
+  if not found then
+    return json_build_object('status', 'fenced');
+  end if;
   select * into v_conversation from conversations where key = p_conversation for no key update;
   if not found then
     return json_build_object('status', 'nothing');
@@ -70,11 +86,6 @@ begin
     select 1 from workers where id = v_conversation.owner and state in ('alive', 'draining')
   ) then
     return json_build_object('status', 'owned');
-  end if;
-  -- A fence asks for this row FOR UPDATE, so no claim can slip in behind the back of one.
-  perform 1 from workers where id = p_worker and state = 'alive' for key share;
-  if not found then
-    return json_build_object('status', 'fenced');
   end if;
   select * into v_run from runs where conversation = p_conversation and state in ('accepted', 'running', 'waiting')
     order by ordinal limit 1;
@@ -92,6 +103,9 @@ begin
       returning * into v_session;
     insert into events (conversation, session, run, type) values (p_conversation, v_session.id, v_run.id, 'session_opened');
   end if;
+  -- A run that is already in this worker's hand: the answer to its claim got lost, or Postgres was away for long.
+  v_asked_again := v_conversation.owner = p_worker and v_run.state = 'running' and v_run.epoch = v_conversation.epoch;
+  v_begun := v_run.stage <> 'new';
   update conversations set owner = p_worker, epoch = epoch + 1, owned_at = now()
     where key = p_conversation returning * into v_conversation;
 
@@ -106,11 +120,13 @@ begin
   end if;
   v_route := coalesce(p_routes -> v_run.kind, p_routes -> v_run.source, p_routes -> '*');
   if v_run.stage <> 'tools' then
-    insert into reservations (call_id, run, epoch, conversation, session, principal, model, worst_case, currency)
-      values (p_call, v_run.id, v_conversation.epoch, p_conversation, v_session.id, v_run.principal,
-              v_route ->> 'model', (v_route ->> 'worst_case')::numeric, v_route ->> 'currency');
+    insert into reservations (call_id, worker, run, epoch, conversation, session, principal, model, worst_case, currency)
+      values (p_call, p_worker, v_run.id, v_conversation.epoch, p_conversation, v_session.id, v_run.principal,
+              v_route ->> 'model', (v_route ->> 'worst_case')::numeric, v_route ->> 'currency')
+      on conflict (call_id) do update set epoch = excluded.epoch;
   end if;
-  update runs set state = 'running', epoch = v_conversation.epoch, attempts = attempts + 1, session = v_session.id,
+  update runs set state = 'running', epoch = v_conversation.epoch, session = v_session.id,
+                  attempts = attempts + case when v_asked_again then 0 else 1 end,
                   stage = case when stage = 'new' then 'model' else stage end,
                   claimed_at = coalesce(claimed_at, now()), wait_reason = null, wake_at = null
     where id = v_run.id returning * into v_run;
@@ -142,7 +158,7 @@ begin
                  (select coalesce(json_agg(json_build_object('call_index', call_index, 'call_id', call_id, 'tool', tool,
                     'class', class, 'proof', proof, 'state', state, 'result', result) order by call_index), '[]')
                   from effects where run = v_run.id and step = v_run.step) end,
-    'spent', case when v_run.attempts > 1 then
+    'spent', case when v_begun then
                (select json_build_object('cost', coalesce(sum(cost), 0)::text, 'calls', count(*),
                   'input', coalesce(sum(input_tokens), 0), 'output', coalesce(sum(output_tokens), 0),
                   'cache_read', coalesce(sum(cache_read_tokens), 0), 'cache_write', coalesce(sum(cache_write_tokens), 0))
@@ -208,8 +224,8 @@ begin
       where f.run = v_run.id and f.step = v_run.step and f.call_index = e.call_index and f.state = 'intended';
   end if;
   if p_write ? 'reserve' then
-    insert into reservations (call_id, run, epoch, conversation, session, principal, model, worst_case, currency)
-      values ((p_write -> 'reserve' ->> 'call_id')::uuid, v_run.id, p_epoch, p_conversation, v_run.session,
+    insert into reservations (call_id, worker, run, epoch, conversation, session, principal, model, worst_case, currency)
+      values ((p_write -> 'reserve' ->> 'call_id')::uuid, p_worker, v_run.id, p_epoch, p_conversation, v_run.session,
               v_run.principal, p_write -> 'reserve' ->> 'model', (p_write -> 'reserve' ->> 'worst_case')::numeric,
               p_write -> 'reserve' ->> 'currency');
   end if;
@@ -245,7 +261,9 @@ begin
   end if;
   insert into events (conversation, session, run, type, payload)
     values (p_conversation, v_run.session, v_run.id, 'run_' || (v_finish ->> 'state'), coalesce(v_finish -> 'event', '{}'));
-  if v_finish ? 'compact' then  -- a row in the same line: it survives whoever wrote it
+  -- A row in the same line: it survives whoever wrote it. One is enough, however many answers before it ask for one.
+  if v_finish ? 'compact' and not exists (select 1 from runs where conversation = p_conversation and kind = 'compact'
+                                          and state in ('accepted', 'running', 'waiting')) then
     update conversations set last_ordinal = last_ordinal + 1 where key = p_conversation returning * into v_conversation;
     insert into runs (id, conversation, ordinal, kind, state, source, tier, principal, sender, message, deadline_at)
       values ((v_finish ->> 'compact')::uuid, p_conversation, v_conversation.last_ordinal, 'compact', 'accepted', 'system',
@@ -286,9 +304,7 @@ begin
     select coalesce(array_agg(key), '{}') into v_freed from freed;
   -- A call that was out when its worker died may have been billed: book the worst case and say that it is a guess.
   with cut as (
-    update reservations r set settled_at = now() from runs u
-      where r.run = u.id and r.settled_at is null and r.epoch = u.epoch and u.conversation = any (v_freed)
-      returning r.*
+    update reservations set settled_at = now() where worker = p_worker and settled_at is null returning *
   )
   insert into costs (call_id, run, conversation, session, principal, call_type, provider, model, input_tokens,
                      output_tokens, cache_read_tokens, cache_write_tokens, rate_input, rate_output, rate_cache_read,
