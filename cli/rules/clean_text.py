@@ -1,0 +1,15 @@
+"""Text of others on this terminal: what could move the cursor, change a title or fill the clipboard is left out."""
+
+_KEPT = frozenset("\n\t")
+_CONTROL = {code: None for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in _KEPT}
+
+
+def clean(text: str) -> str:
+    """``text`` without control characters; newlines and tabs stay."""
+    return text.translate(_CONTROL)
+
+
+def one_line(value: object, limit: int = 80) -> str:
+    """``value`` as clean text on one line, at most ``limit`` characters, the last of them ``…`` when it was cut."""
+    text = " ".join(clean(str(value)).split())
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"

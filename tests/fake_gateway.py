@@ -1,0 +1,346 @@
+"""A gateway by script for tests of its clients: a real HTTP server that speaks the gateway's contract, on 127.0.0.1.
+
+``with FakeGateway().in_thread() as gateway`` serves at ``gateway.url``. A message chooses its script by its first word
+(``SCRIPTS``); every other message is echoed. What was asked stands in ``gateway.asked``.
+"""
+
+import asyncio
+import contextlib
+import json
+import threading
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from shared.adapters.http.serve import listen, serving
+from shared.messages.run_events import STEP, id_order, terminal_id
+
+TOKEN = "a-token-of-the-fake-gateway"
+RUN = "01890000-0000-7000-8000-000000000001"
+SESSION = "01890000-0000-7000-8000-00000000000a"
+OTHER_SESSION = "01890000-0000-7000-8000-00000000000b"
+
+
+@dataclass(frozen=True)
+class Event:
+    """One event of a script."""
+
+    id: str
+    type: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Break:
+    """The connection breaks here, once; ``politely`` it ends as if that were all."""
+
+    politely: bool = False
+
+
+@dataclass(frozen=True)
+class Pause:
+    """Nothing comes for a while; ``alive`` sends a comment first."""
+
+    seconds: float
+
+
+Step = Event | Break | Pause
+
+ACCEPTED = Event("0-1", "accepted", {"run_id": RUN, "conversation": "cli"})
+
+
+def at(epoch: int, step: int, offset: int) -> str:
+    """The id of an event."""
+    return f"{epoch}-{step * STEP + offset}"
+
+
+def attempt(epoch: int, number: int = 1, keep: str | None = None) -> Event:
+    """A worker begins."""
+    return Event(at(epoch, 0, 1), "attempt", {"epoch": epoch, "attempt": number, "keep": keep})
+
+
+def done(reply: str, *, epoch: int = 1, **more: Any) -> Event:
+    """The end, with a bill."""
+    outcome = {
+        "reply": reply,
+        "silent": False,
+        "session_id": SESSION,
+        "run_id": RUN,
+        "tokens": {"input": 120, "output": 8, "cache_read": 1000, "cache_write": 0},
+        "cost": 0.0123,
+        "currency": "USD",
+        "model": "fake-model-1",
+        "turns": 1,
+        "notices": [],
+    }
+    return Event(terminal_id(epoch), "done", {**outcome, **more})
+
+
+def failed(error: str) -> Event:
+    """The end without a reply."""
+    data = {"error": error, "error_message": "Sorry.", "run_id": RUN, "reply": ""}
+    return Event(terminal_id(1), "failed", data)
+
+
+def echo(message: str) -> list[Step]:
+    """The reply in two pieces."""
+    reply = f"You said: {message}"
+    half = len(reply) // 2
+    return [
+        ACCEPTED,
+        attempt(1),
+        Event(at(1, 0, half + 1), "delta", {"text": reply[:half]}),
+        Event(at(1, 0, len(reply) + 1), "delta", {"text": reply[half:]}),
+        done(reply),
+    ]
+
+
+SCRIPTS: dict[str, Sequence[Step]] = {
+    "tools": [
+        ACCEPTED,
+        attempt(1),
+        Event(at(1, 0, 12), "thinking", {"text": "Let me see."}),
+        Event(at(1, 0, 25), "delta", {"text": "I will read."}),
+        Event(at(1, 1, 1), "tool_started", {"call_id": "c1", "name": "read", "arguments": {"path": "MEMORY.md"}}),
+        Event(
+            at(1, 1, 2),
+            "tool_finished",
+            {"call_id": "c1", "name": "read", "ok": True, "duration_ms": 12, "preview": "notes"},
+        ),
+        Event(at(1, 2, 1), "notice", {"text": "The context is 80 % full."}),
+        Event(at(1, 2, 12), "delta", {"text": "All is well."}),
+        done("All is well.", turns=2, notices=["The context is 80 % full."]),
+    ],
+    "second-attempt": [
+        ACCEPTED,
+        attempt(1),
+        Event(at(1, 0, 6), "delta", {"text": "first "}),
+        Event(at(1, 0, 12), "delta", {"text": "draft "}),
+        attempt(2, 2, keep="0-1"),
+        Event(at(2, 0, 12), "delta", {"text": "second draft"}),
+        done("second draft", epoch=2),
+    ],
+    "break": [
+        ACCEPTED,
+        attempt(1),
+        Event(at(1, 0, 4), "delta", {"text": "one "}),
+        Break(),
+        Event(at(1, 0, 8), "delta", {"text": "two "}),
+        Break(politely=True),
+        Event(at(1, 0, 13), "delta", {"text": "three"}),
+        done("one two three"),
+    ],
+    "break-early": [Break(), *echo("break-early")],
+    "silent": [ACCEPTED, attempt(1), done("", silent=True)],
+    "fail": [ACCEPTED, attempt(1), failed("The model rejected the request: context too long")],
+    "retry": [
+        ACCEPTED,
+        attempt(1),
+        Event(at(1, 0, 4), "delta", {"text": "half"}),
+        Event(at(1, 0, 5), "retry", {"attempt": 1, "wait_seconds": 0.5, "reason": "overloaded", "keep": "0-1"}),
+        Event(at(1, 0, 11), "delta", {"text": "whole"}),
+        done("whole"),
+    ],
+    "slow": [ACCEPTED, attempt(1), Event(at(1, 0, 6), "delta", {"text": "I am "}), Pause(30), done("I am slow")],
+    "hush": [ACCEPTED, attempt(1), Pause(1.0), done("back again")],
+    "escape": [
+        ACCEPTED,
+        attempt(1),
+        Event(at(1, 0, 30), "delta", {"text": "\x1b]52;c;ZXZpbA==\x07\x1b[2Jred"}),
+        done("\x1b]52;c;ZXZpbA==\x07\x1b[2Jred"),
+    ],
+}
+
+SESSIONS = [
+    {
+        "session_id": OTHER_SESSION, "contact": "Claudio", "conversation": "telegram:7", "created_at": 1_760_000_000.5,
+        "model": "fake-model-1", "message_count": 4, "compaction_count": 0, "context_tokens": 900, "context_pct": 1,
+        "cost_usd": 0.5, "cost": 0.5, "currency": "USD", "log_files": 0, "log_bytes": 0,
+    },
+    {
+        "session_id": SESSION, "contact": "cli", "conversation": "cli", "created_at": 1_760_000_100.0,
+        "model": "fake-model-1", "message_count": 12, "compaction_count": 2, "context_tokens": 12_345,
+        "context_pct": 6, "cost_usd": 1.25, "cost": 1.25, "currency": "USD", "log_files": 1, "log_bytes": 2048,
+    },
+]  # fmt: skip
+
+HISTORY = [
+    {"timestamp": 1_760_000_101.0, "type": "message", "role": "user", "content": "hello", "from": "cli"},
+    {
+        "timestamp": 1_760_000_102.0, "type": "message", "role": "assistant", "text": "Hi there.",
+        "tool_calls": [{"id": "c1", "name": "read", "arguments": {"path": "MEMORY.md"}}],
+    },
+    {"timestamp": 1_760_000_103.0, "type": "tool_result", "tool_use_id": "c1", "content": "a note"},
+]  # fmt: skip
+
+COST = {
+    "models": [
+        {"model": "fake-model-1", "input_tokens": 1000, "output_tokens": 200, "cache_read_tokens": 5000,
+         "cache_write_tokens": 10, "cost_usd": 1.5, "currency": "USD", "calls": 3},
+    ],
+    "total_cost": 1.5,
+}  # fmt: skip
+
+MONITOR: dict[str, Any] = {
+    "state": "thinking", "contact": "cli", "session_id": SESSION, "model": "fake-model-1", "turn": 2,
+    "tools_in_flight": [], "sessions": [],
+    "services": [{"service": "gateway", "id": "1", "host": "here", "pid": "42", "state": "ready", "loop_lag_ms": "1",
+                  "rss_bytes": "50000000", "observed_at": "2026-01-01T00:00:00+00:00"}],
+}  # fmt: skip
+
+
+class FakeGateway:
+    """Its scripts, and what it was asked."""
+
+    def __init__(self, token: str = TOKEN) -> None:
+        self.token = token
+        self.url = ""
+        self.asked: list[tuple[str, str, Mapping[str, str], Any]] = []
+        self.refuse: tuple[int, Mapping[str, Any], Mapping[str, str]] | None = None
+        self.ready = True
+        self._runs: dict[str, Sequence[Step]] = {}
+        self._broken: set[tuple[str, int]] = set()
+
+    @contextlib.contextmanager
+    def in_thread(self) -> Iterator["FakeGateway"]:
+        """Serve until the block ends."""
+        listener = listen("127.0.0.1", 0)
+        self.url = "http://{}:{}".format(*listener.getsockname()[:2])
+        loop, stop, up = asyncio.new_event_loop(), asyncio.Event(), threading.Event()
+
+        async def serve() -> None:
+            async with serving(self._app(), listener, grace_seconds=1):
+                up.set()
+                await stop.wait()
+
+        def work() -> None:
+            with contextlib.closing(loop):
+                loop.run_until_complete(serve())
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        assert up.wait(10)
+        try:
+            yield self
+        finally:
+            loop.call_soon_threadsafe(stop.set)
+            thread.join(20)
+
+    def bodies(self, path: str) -> list[Any]:
+        """What was posted to a path."""
+        return [body for _, where, _, body in self.asked if where == path]
+
+    def _app(self) -> Starlette:
+        def under(path: str, answer: Any, *methods: str) -> Route:
+            return Route(f"/api/v1{path}", self._guarded(answer), methods=methods or ("GET",))
+
+        return Starlette(
+            routes=[
+                Route("/readyz", self._readyz),
+                Route("/api/v1/status", self._status),
+                under("/chat", self._chat, "POST"),
+                under("/chat/stream", self._stream, "POST"),
+                under("/runs/{run}/events", self._events),
+                under("/sessions", self._sessions),
+                under("/sessions/reset", self._reset, "POST"),
+                under("/sessions/{session}/history", self._history),
+                under("/cost", self._cost),
+                under("/monitor", self._monitor),
+            ],
+        )
+
+    def _guarded(self, answer: Any) -> Any:
+        async def guard(request: Request) -> Response:
+            body = await request.json() if request.method == "POST" else None
+            self.asked.append((request.method, request.url.path, dict(request.headers), body))
+            if request.headers.get("authorization") != f"Bearer {self.token}":
+                return JSONResponse({"error": "unauthorized"}, 401)
+            if self.refuse is not None:
+                status, said, headers = self.refuse
+                return JSONResponse(said, status, dict(headers))
+            return await answer(request, body)  # type: ignore[no-any-return]
+
+        return guard
+
+    async def _readyz(self, _: Request) -> Response:
+        checks = {"postgres": "ok" if self.ready else "no answer", "redis": "ok"}
+        body = {"status": "ready" if self.ready else "not ready", "service": "gateway", "checks": checks}
+        return JSONResponse(body, 200 if self.ready else 503)
+
+    async def _status(self, _: Request) -> Response:
+        return JSONResponse({"status": "ok", "model": "fake-model-1", "agent": "Lucyd", "version": "0"})
+
+    async def _chat(self, _: Request, body: Any) -> Response:
+        steps = script_of(body["message"])
+        end = next(each for each in steps if isinstance(each, Event) and each.type in {"done", "failed"})
+        return JSONResponse({**end.data, "agent": "Lucyd"})
+
+    async def _stream(self, request: Request, body: Any) -> Response:
+        key = request.headers.get("idempotency-key", "")
+        assert key
+        self._runs.setdefault(RUN, script_of(body["message"]))
+        return self._told("0-0", f"post {key}")
+
+    async def _events(self, request: Request, _: Any) -> Response:
+        if request.path_params["run"] not in self._runs:
+            return JSONResponse({"error": "no such run"}, 404)
+        return self._told(request.headers["last-event-id"], "get")
+
+    def _told(self, after: str, way: str) -> Response:
+        return StreamingResponse(self._frames(after, way), media_type="text/event-stream")
+
+    async def _frames(self, after: str, way: str) -> AsyncIterator[bytes]:
+        del way
+        yield b": keep-alive\n\n"
+        for place, step in enumerate(self._runs[RUN]):
+            match step:
+                case Break() if (RUN, place) not in self._broken:
+                    self._broken.add((RUN, place))
+                    if step.politely:
+                        return
+                    raise ConnectionAbortedError("by script")
+                case Pause(seconds):
+                    await asyncio.sleep(seconds)
+                case Event() if id_order(step.id) > id_order(after):
+                    yield f"id: {step.id}\nevent: {step.type}\ndata: {json.dumps(step.data)}\n\n".encode()
+        self._runs.clear()
+
+    async def _sessions(self, _: Request, __: Any) -> Response:
+        return JSONResponse({"sessions": SESSIONS, "agent": "Lucyd"})
+
+    async def _history(self, request: Request, _: Any) -> Response:
+        session = request.path_params["session"]
+        full = request.query_params.get("full") == "true"
+        events = [each for each in HISTORY if full or each["type"] == "message"] if session == SESSION else []
+        return JSONResponse({"session_id": session, "events": events, "agent": "Lucyd"})
+
+    async def _cost(self, request: Request, _: Any) -> Response:
+        period = request.query_params["period"]
+        return JSONResponse({"period": period, **(COST if period != "week" else {"models": [], "total_cost": 0})})
+
+    async def _monitor(self, _: Request, __: Any) -> Response:
+        return JSONResponse(MONITOR)
+
+    async def _reset(self, _: Request, body: Any) -> Response:
+        if body["target"] == "nobody":
+            return JSONResponse({"reset": False, "reason": "no session of nobody"})
+        return JSONResponse({"reset": True, "target": body["target"], "count": 2})
+
+
+def script_of(message: str) -> Sequence[Step]:
+    """The script that a message chooses."""
+    return SCRIPTS.get(message.split(" ", 1)[0]) or echo(message)
+
+
+class Stranger:
+    """Another program that has the port."""
+
+    @staticmethod
+    async def answer(_: Request) -> Response:
+        """No Lucyd."""
+        return HTMLResponse("<h1>It works!</h1>", 404)
