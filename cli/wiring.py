@@ -1,0 +1,57 @@
+"""The adapters of those commands that work without a gateway."""
+
+import asyncio
+from importlib.resources import files
+
+from cli.edge.postgres_probe import look_at_postgres
+from cli.rules.diagnosis import Finding, on_postgres
+from cli.rules.failure import Failure
+from shared.adapters.postgres.migrate import migrate
+from shared.adapters.postgres.pool import conninfo
+from shared.adapters.redis.connection import check_server, open_redis
+from shared.errors import ConfigError, TryLater
+
+_MEND_POSTGRES = "start the server, or correct LUCYD_DATABASE_URL"
+_MEND_REDIS = "start the server, or correct LUCYD_REDIS_URL"
+_ASK_WITHIN_SECONDS = 10
+
+
+def bring_up_to_date(database_url: str) -> list[str]:
+    """Apply the migrations that are missing and name them; raises ``ConfigError``."""
+    return migrate(database_url)
+
+
+def examine_postgres(database_url: str) -> list[Finding]:
+    """What is to be said of the database; raises nothing."""
+    try:
+        state = look_at_postgres(conninfo(database_url, application="lucyd doctor"))
+    except ConfigError as fault:
+        return [Finding("fail", "Postgres", error) for error in fault.errors]
+    except Failure as fault:
+        return [Finding("fail", "Postgres", f"can't be reached: {fault}", _MEND_POSTGRES)]
+    return on_postgres(state, ours=_our_migrations())
+
+
+def examine_redis(redis_url: str) -> list[Finding]:
+    """What is to be said of Redis; raises nothing."""
+    try:
+        return [Finding("ok", "Redis", asyncio.run(_look_at_redis(redis_url)))]
+    except ConfigError as fault:
+        return [Finding("fail", "Redis", error) for error in fault.errors]
+    except (TryLater, TimeoutError) as fault:
+        reason = fault.__cause__ or fault
+        return [Finding("fail", "Redis", f"can't be reached: {str(reason) or 'no answer'}", _MEND_REDIS)]
+
+
+async def _look_at_redis(redis_url: str) -> str:
+    async with asyncio.timeout(_ASK_WITHIN_SECONDS), open_redis(redis_url) as client:
+        await check_server(client)
+        info = await client.info("server")
+        if info.get("valkey_version"):
+            return f"Valkey {info['valkey_version']}, noeviction"
+        return f"{info.get('redis_version', 'of an unknown version')}, noeviction"
+
+
+def _our_migrations() -> list[str]:
+    folder = files("shared.adapters.postgres").joinpath("migrations")
+    return sorted(each.name for each in folder.iterdir() if each.name.endswith(".sql"))
