@@ -1,0 +1,65 @@
+"""The ``lucyd`` command. What is slow to load is loaded by the command that needs it."""
+
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from cli.commands.chat import chat
+from cli.commands.cost import cost
+from cli.commands.doctor import doctor
+from cli.commands.history import history
+from cli.commands.migrate import migrate
+from cli.commands.monitor import monitor
+from cli.commands.reset import reset
+from cli.commands.send import send
+from cli.commands.sessions import sessions
+from cli.commands.up import up
+from cli.edge.spoken_faults import spoken_faults
+
+COMMANDS: tuple[Callable[..., None], ...] = (
+    up, chat, send, sessions, history, cost, monitor, reset, doctor, migrate,
+)  # fmt: skip
+
+
+def _show_version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it with the flag's value
+    if wanted:
+        from importlib.metadata import version  # noqa: PLC0415 - only for this
+
+        print(f"lucyd {version('lucyd')}")
+        raise typer.Exit
+
+
+def _open(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Print it.")
+    ] = False,
+) -> None:
+    """Lucyd: an agent that lives for years."""
+    del version
+
+
+def _application() -> typer.Typer:
+    # Without rich's pages and tracebacks: they take time to load, and a traceback of theirs shows values.
+    application = typer.Typer(
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+    application.callback()(_open)
+    for command in COMMANDS:
+        application.command()(command)
+    return application
+
+
+def main() -> None:
+    """Run one command; exits 0 when it did what was asked, 1 with a sentence when not, 2 when it was not understood."""
+    with spoken_faults("lucyd"):
+        _application()()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""``lucyd send``."""
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.commands.options import Sender, Thinking, Url
+from cli.edge.door import open_gateway
+from cli.edge.screen import Screen
+from cli.rules.failure import Failure
+
+if TYPE_CHECKING:
+    from cli.actions.send_message import Outgoing
+    from cli.edge.gateway_client import Gateway
+
+INTERRUPTED = 130  # as shells tell it
+
+
+def send(
+    text: Annotated[str, typer.Argument(metavar="TEXT|-", help="The message; - reads it from standard input.")],
+    *,
+    sender: Sender = None,
+    tier: Annotated[
+        str | None, typer.Option("--tier", metavar="NAME", help="Which workspace files the agent sees (default full).")
+    ] = None,
+    context: Annotated[
+        str | None, typer.Option("--context", metavar="TEXT", help="What the agent should know beside the message.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the gateway's whole answer as JSON.")] = False,
+    thinking: Thinking = False,
+    url: Url = None,
+) -> None:
+    """Send one message and print the reply.
+
+    The reply goes to standard output, everything about it to standard error. Exits 1 when there is no reply.
+    """
+    from cli.actions.send_message import GIVEN_UP, Outgoing, send_message  # noqa: PLC0415 - loads the HTTP client
+    from cli.rules.teller import Teller  # noqa: PLC0415 - as above
+
+    message = Outgoing(_message(text), sender=sender, tier=tier, context=context)
+    screen = Screen(apart=True)
+    with open_gateway(url) as gateway:
+        if as_json:
+            _print_json(message, gateway, screen)
+            return
+        seen = screen.asides_are_seen
+        end = send_message(message, gateway, screen, Teller(aloud=screen.is_terminal, thinking=thinking, tools=seen))
+    if end == GIVEN_UP:
+        raise typer.Exit(INTERRUPTED)
+    if end in {"failed", "cancelled"}:
+        raise typer.Exit(1)
+
+
+def _message(text: str) -> str:
+    if text == "-":
+        try:
+            text = sys.stdin.read()
+        except UnicodeDecodeError as fault:
+            raise Failure("Standard input is not text in this terminal's encoding.") from fault
+    if not text.strip():
+        raise Failure("The message is empty.")
+    return text
+
+
+def _print_json(message: "Outgoing", gateway: "Gateway", screen: Screen) -> None:
+    from cli.rules.teller import failure_of  # noqa: PLC0415 - loaded by now
+
+    status, answer = gateway.chat(message.body())
+    if status != 200:
+        raise gateway.refuse(status, answer)
+    print(answer)
+    outcome = json.loads(answer)
+    if outcome.get("error"):
+        screen.complain(f"lucyd: {failure_of(outcome)}")
+        raise typer.Exit(1)
