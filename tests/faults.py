@@ -1,5 +1,6 @@
 """Faults at the seams, as wrappers around any implementation of a port."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from uuid import UUID
@@ -19,7 +20,7 @@ class FaultyRuns:
 
     ``lose_answers``: that many writes are stored, and ``TryLater`` is raised all the same. ``refuse``: that many writes
     are not stored, and ``TryLater`` is raised. ``die_before`` / ``die_after``: the process dies at that write (from 1).
-    ``lose_claim_at``: at that write the claim is another's. ``writes`` holds everything that was stored.
+    ``lose_claim_at``: at that write the claim is another's. ``pauses``: seconds that the next writes take. ``writes`` holds everything that was stored.
     """
 
     def __init__(self, runs: Runs) -> None:
@@ -29,6 +30,7 @@ class FaultyRuns:
         self.die_before: int | None = None
         self.die_after: int | None = None
         self.lose_claim_at: int | None = None
+        self.pauses: list[float] = []
         self.writes: list[Write] = []
         self._asked = 0
 
@@ -39,6 +41,8 @@ class FaultyRuns:
 
     async def store(self, conversation: str, *, worker: UUID, epoch: int, write: Write) -> bool:
         self._asked += 1
+        if self.pauses:
+            await asyncio.sleep(self.pauses.pop(0))
         if self._asked == self.die_before:
             raise Interrupted
         if self._asked == self.lose_claim_at:

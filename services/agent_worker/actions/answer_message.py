@@ -7,7 +7,7 @@ from uuid import UUID
 
 import structlog
 
-from services.agent_worker.actions.ask_model import CallFailed, ask_model, nothing_bought, route_of
+from services.agent_worker.actions.ask_model import CallFailed, ask_model, left_open, route_of
 from services.agent_worker.actions.attempt import Attempt
 from services.agent_worker.actions.run_tools import intents, run_tools
 from services.agent_worker.rules import compaction
@@ -173,8 +173,7 @@ async def _finish(attempt: Attempt, finish: Finish, messages: Sequence[Message],
         rows.append(unanswered_results(finish.unanswered, f"Error: not run. {' '.join(reply.notices)}"))
         rows.append({"role": "assistant", "text": reply.notices[-1]})
     attempt.notices.extend(reply.notices)
-    if settlement is None and attempt.call_id is not None:
-        settlement = nothing_bought(attempt, attempt.call_id)
+    settlement = settlement or left_open(attempt)
     silent = is_silent(reply.text, manner.silent_tokens)
     for notice in reply.notices:
         attempt.teller.event("notice", {"text": notice})
@@ -185,8 +184,7 @@ async def _fail(attempt: Attempt, reason: str, settlement: Settlement | None) ->
     """Nothing done yet: as if never said. Else history is closed, so that the next message finds it whole."""
     attempt.teller.event("notice", {"text": reason})
     rows = closing_rows(attempt.said, reason)
-    if settlement is None and attempt.call_id is not None:
-        settlement = nothing_bought(attempt, attempt.call_id)
+    settlement = settlement or left_open(attempt)
     if settlement is not None:
         attempt.paid(settlement)
     outcome = {"reply": "", "error": reason, "error_message": attempt.desk.manner.error_message}

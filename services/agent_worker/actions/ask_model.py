@@ -13,7 +13,7 @@ from shared.domain.chat import Message, SystemBlock
 from shared.domain.effect import ToolSpec
 from shared.domain.money import Usage
 from shared.domain.run import Reservation, Route, Settlement, Write
-from shared.errors import GiveUp, TryLater
+from shared.errors import GiveUp, ModelTimeout, TryLater
 from shared.ids import new_id
 from shared.ports.model import DeltaKind, Model, ModelAnswer, ModelRequest
 
@@ -52,6 +52,7 @@ async def ask_model(
             answer = await attempt.model.answer(request, heard.piece)
         except TryLater as fault:
             settlement = _settle(attempt, call_id, call_type, heard.guess(messages), started, estimated=True)
+            attempt.unsettled = settlement
             if tried >= manner.retries:
                 raise CallFailed(f"The model could not be reached: {fault}", settlement) from fault
             pause = pause_before_retry(tried, base=manner.retry_base, after=fault.after, chance=desk.chance.random())
@@ -67,10 +68,17 @@ async def ask_model(
             await desk.clock.sleep(pause)
             attempt.call_id = await _reserve_anew(attempt, settlement)
         except GiveUp as fault:
-            settlement = _settle(attempt, call_id, call_type, heard.guess(messages), started, estimated=True)
-            raise CallFailed(str(fault), settlement) from fault
+            usage = heard.guess(messages, read=isinstance(fault, ModelTimeout))
+            attempt.unsettled = _settle(attempt, call_id, call_type, usage, started, estimated=True)
+            raise CallFailed(str(fault), attempt.unsettled) from fault
+        except BaseException:
+            # The run's time is over, or the fault is our own: the call is out all the same, and may be billed.
+            usage = heard.guess(messages, read=True)
+            attempt.unsettled = _settle(attempt, call_id, call_type, usage, started, estimated=True)
+            raise
         else:
-            return answer, _settle(attempt, call_id, call_type, answer.usage, started, estimated=False)
+            attempt.unsettled = _settle(attempt, call_id, call_type, answer.usage, started, estimated=False)
+            return answer, attempt.unsettled
 
 
 class _Heard:
@@ -86,9 +94,9 @@ class _Heard:
         if self._aloud:
             self._attempt.teller.piece(kind, text)
 
-    def guess(self, messages: Sequence[Message]) -> Usage:
-        """Nothing heard: a refused call is free. Else the provider worked: guess at four characters a token."""
-        if self._characters == 0:
+    def guess(self, messages: Sequence[Message], *, read: bool = False) -> Usage:
+        """Nothing heard: a refused call is free. Heard of, or surely ``read``: guess at four characters a token."""
+        if self._characters == 0 and not read:
             return Usage()
         asked = sum(len(str(message)) for message in messages)
         return Usage(input=asked // CHARACTERS_A_TOKEN, output=self._characters // CHARACTERS_A_TOKEN)
@@ -143,6 +151,13 @@ def _settle(
         latency=timedelta(seconds=attempt.desk.clock.monotonic() - started),
         estimated=estimated,
     )
+
+
+def left_open(attempt: Attempt) -> Settlement | None:
+    """What closes the last reservation when an attempt stops early: a call that is out, or one never made."""
+    if attempt.unsettled is not None:
+        return attempt.unsettled
+    return nothing_bought(attempt, attempt.call_id) if attempt.call_id is not None else None
 
 
 def nothing_bought(attempt: Attempt, call_id: UUID) -> Settlement:

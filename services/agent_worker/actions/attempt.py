@@ -1,5 +1,6 @@
 """What one attempt at a run carries from step to step."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -18,6 +19,7 @@ from shared.ports.model import Model
 PULSE_YOUNGER_THAN = timedelta(seconds=4)
 PULSE_WITHIN = timedelta(seconds=60)
 LOOK_AGAIN = 0.05
+SEEN_TO_ITS_END = timedelta(seconds=5)
 
 
 class HandBack(Exception):
@@ -29,7 +31,7 @@ class Attempt:
     """One owner's try at a run.
 
     ``rows`` are the session's live rows as they were claimed; ``history`` is what a model reads of them and grows with
-    the run; ``said`` are this run's own messages.
+    the run; ``said`` are this run's own messages; ``unsettled`` is a call that was made and is not stored yet.
     """
 
     claim: Claim
@@ -48,6 +50,8 @@ class Attempt:
     notices: list[str] = field(default_factory=list)
     cut_short: bool = False
     dropped: bool = False
+    unsettled: Settlement | None = None
+    booked: set[UUID] = field(default_factory=set)
 
     def remember(self, message: Message) -> None:
         """A message of this run is about to be stored."""
@@ -55,7 +59,10 @@ class Attempt:
         append_readable(self.history, message)
 
     def paid(self, settlement: Settlement) -> None:
-        """A call of this run was billed."""
+        """A call of this run was billed; told twice, it counts once."""
+        if settlement.call_id in self.booked:
+            return
+        self.booked.add(settlement.call_id)
         self.cost += settlement.cost
         self.usage += settlement.usage
         if settlement.usage.context:
@@ -67,9 +74,23 @@ class Attempt:
         self.teller.step_stored(self.step)
 
     async def store(self, write: Write) -> bool:
-        """Store under the claim; true when more waits in the conversation. Raises ``LostClaim``."""
+        """Store under the claim; true when more waits in the conversation. Raises ``LostClaim``.
+
+        Cancelled, it first sees the write to its end: what is said next must fit what is stored.
+        """
         claim = self.claim
-        return await self.desk.runs.store(claim.conversation, worker=self.desk.worker, epoch=claim.epoch, write=write)
+        storing = asyncio.ensure_future(
+            self.desk.runs.store(claim.conversation, worker=self.desk.worker, epoch=claim.epoch, write=write)
+        )
+        try:
+            more = await asyncio.shield(storing)
+        except asyncio.CancelledError:
+            await asyncio.wait({storing}, timeout=SEEN_TO_ITS_END.total_seconds())
+            storing.cancel()
+            raise
+        if write.settle is not None and write.settle == self.unsettled:
+            self.unsettled = None
+        return more
 
     async def before_acting(self) -> None:
         """Wait until this worker is known to be alive; nothing is done outside on an old beat.

@@ -21,6 +21,11 @@ class Remembered:
     readable: list[Message]
     size: int
 
+    @property
+    def known(self) -> Cached:
+        """What to tell the claim."""
+        return Cached(self.session, self.last_ordinal, self.live_from)
+
 
 class Histories:
     """Least recently used ones are forgotten when all together hold more than ``limit`` characters."""
@@ -30,24 +35,12 @@ class Histories:
         self._held: OrderedDict[str, Remembered] = OrderedDict()
         self._size = 0
 
-    def cached(self, conversation: str) -> Cached | None:
-        """What to tell the claim."""
-        held = self._held.get(conversation)
-        return Cached(held.session, held.last_ordinal, held.live_from) if held else None
-
-    def take(self, claim: Claim) -> Remembered:
-        """The whole history of the claimed session. It is this caller's until ``keep`` gives it back."""
-        held = self._held.pop(claim.conversation, None)
+    def lend(self, conversation: str) -> Remembered | None:
+        """What is held of a conversation. It is this caller's until ``keep`` gives it back, and can't be forgotten
+        while a claim that counts on it is on its way."""
+        held = self._held.pop(conversation, None)
         if held is not None:
             self._size -= held.size
-        if held is None or claim.history_from <= held.live_from or held.session != claim.session.id:
-            readable: list[Message] = [summary_message(claim.session.summary)] if claim.session.summary else []
-            held = Remembered(claim.session.id, claim.session.live_from, 0, [], readable, 0)
-        for stored in claim.messages:
-            held.rows.append(stored)
-            append_readable(held.readable, stored.body)
-            held.size += len(str(stored.body))
-        held.last_ordinal = claim.session.last_ordinal
         return held
 
     def keep(self, conversation: str, held: Remembered) -> None:
@@ -57,3 +50,22 @@ class Histories:
         while self._size > self._limit and self._held:
             _, oldest = self._held.popitem(last=False)
             self._size -= oldest.size
+
+
+def whole_history(held: Remembered | None, claim: Claim) -> Remembered:
+    """The history of the claimed session: what was held, where the claim goes on from there, and what it brought."""
+    session = claim.session
+    goes_on = (
+        held is not None
+        and (held.session, held.live_from) == (session.id, session.live_from)
+        and claim.history_from == held.last_ordinal + 1
+    )
+    if held is None or not goes_on:
+        readable: list[Message] = [summary_message(session.summary)] if session.summary else []
+        held = Remembered(session.id, session.live_from, 0, [], readable, 0)
+    for stored in claim.messages:
+        held.rows.append(stored)
+        append_readable(held.readable, stored.body)
+        held.size += len(str(stored.body))
+    held.last_ordinal = session.last_ordinal
+    return held

@@ -83,6 +83,8 @@ class _Round:
         decision = "run" if fresh else after_interruption(effect, await self._verdict(call, effect))
         if decision == "reuse" and effect is not None and effect.result is not None:
             self._open -= 1
+            if effect.state == "in_doubt":
+                self._attempt.notices.append(InDoubt(call["name"], call["id"]).for_person())
             return _as_result(effect.result)
         started = self._attempt.desk.clock.monotonic()
         self._tell_start(call)

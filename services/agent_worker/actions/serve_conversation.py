@@ -3,12 +3,13 @@
 import structlog
 
 from services.agent_worker.actions.answer_message import answer_message
-from services.agent_worker.actions.ask_model import nothing_bought
+from services.agent_worker.actions.ask_model import left_open
 from services.agent_worker.actions.attempt import Attempt, HandBack
 from services.agent_worker.actions.compact_session import compact_session
 from services.agent_worker.actions.desk import Desk
-from services.agent_worker.actions.remember_history import Histories, Remembered
+from services.agent_worker.actions.remember_history import Histories, Remembered, whole_history
 from services.agent_worker.actions.tell import Teller
+from services.agent_worker.rules.effects import doubts
 from services.agent_worker.rules.history import closing_rows
 from services.agent_worker.rules.run_loop import own_messages
 from shared.domain.run import Claim, Ending, Write
@@ -28,24 +29,31 @@ async def serve_conversation(conversation: str, desk: Desk, histories: Histories
     Raises ``Fenced`` when this worker counts as dead.
     """
     while not desk.draining.is_set():
+        held = histories.lend(conversation)
         try:
             claim = await desk.runs.claim(
                 conversation,
                 worker=desk.worker,
                 call_id=new_id(),
                 routes=desk.routes,
-                cached=histories.cached(conversation),
+                cached=held.known if held is not None else None,
             )
         except TryLater as fault:
             log.warning("claim_put_off", conversation=conversation, reason=str(fault))
+            if held is not None:
+                histories.keep(conversation, held)
             return  # the wake-up stays unacknowledged; it, or the sweep, comes back
-        desk.outlet.acknowledge(entry)
         if claim == "fenced":
+            if desk.draining.is_set():
+                return  # asked before the drain was known, answered after it: a peer takes the conversation
             raise Fenced
+        desk.outlet.acknowledge(entry)
         if isinstance(claim, str):
+            if held is not None:
+                histories.keep(conversation, held)
             return
         desk.outlet.owner(conversation, f"{desk.worker} {claim.epoch}")
-        if not await _work_on(claim, desk, histories):
+        if not await _work_on(claim, desk, histories, whole_history(held, claim)):
             return
 
 
@@ -53,9 +61,8 @@ class Fenced(Exception):
     """Peers have seen this worker's beat stand still: stop everything."""
 
 
-async def _work_on(claim: Claim, desk: Desk, histories: Histories) -> bool:
+async def _work_on(claim: Claim, desk: Desk, histories: Histories, held: Remembered) -> bool:
     """One attempt; true when the conversation is still this worker's and more waits in it."""
-    held = histories.take(claim)
     attempt = _attempt(claim, desk, held)
     try:
         more = await (compact_session(attempt) if claim.kind == "compact" else answer_message(attempt))
@@ -95,14 +102,15 @@ def _attempt(claim: Claim, desk: Desk, held: Remembered) -> Attempt:
         call_id=claim.call_id if claim.stage != "tools" else None,
         cost=claim.spent.cost,
         usage=claim.spent.usage,
+        notices=[doubt.for_person() for doubt in doubts(said)],
     )
 
 
 async def _hand_back(attempt: Attempt) -> None:
     """Between two steps: nothing is lost, and the attempt does not count."""
     claim, desk = attempt.claim, attempt.desk
-    if attempt.call_id is not None:
-        await desk.runs.settle(nothing_bought(attempt, attempt.call_id))
+    if (settlement := left_open(attempt)) is not None:
+        await desk.runs.settle(settlement)
     if await desk.runs.hand_back(claim.conversation, worker=desk.worker, epoch=claim.epoch):
         desk.outlet.wake(claim.conversation)
         desk.outlet.owner(claim.conversation, "")
@@ -125,7 +133,9 @@ async def _give_up(attempt: Attempt) -> bool:
     ending = Ending("failed", outcome, terminal, drop=not attempt.said)
     rows = closing_rows(attempt.said, INTERNAL)
     try:
-        more = await attempt.store(Write(id=new_id(), run=claim.run, messages=rows, ending=ending))
+        more = await attempt.store(
+            Write(id=new_id(), run=claim.run, messages=rows, settle=left_open(attempt), ending=ending)
+        )
     except (LostClaim, TryLater):
         return False
     desk.outlet.finish(FinishedRun(claim.run, claim.conversation, terminal, outcome))

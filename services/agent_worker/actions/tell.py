@@ -119,6 +119,9 @@ class Outlet:
                     log.warning("bulletin_not_published", reason=str(fault))
                     self._put_back(batch)
                     return False
+                except asyncio.CancelledError:
+                    self._put_back(batch)  # the flusher is stopped before the last flush; telling twice does no harm
+                    raise
                 self._told.extend(finished.run for finished in batch.finished)
             return True
 

@@ -1,9 +1,10 @@
 """What may be done with a tool call whose run was interrupted."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from shared.domain.chat import ToolResult
+from shared.domain.chat import Message, ToolResult
 from shared.domain.effect import Verdict
 from shared.domain.run import StoredEffect
 
@@ -51,6 +52,21 @@ def after_interruption(effect: StoredEffect | None, verdict: Verdict | None) -> 
             return "run"
         case _:
             return "run" if effect.effect in {"read", "idempotent"} else "in_doubt"
+
+
+def doubts(said: Sequence[Message]) -> list[InDoubt]:
+    """The calls that earlier attempts of a run left in doubt, as its own messages show: the person is told again."""
+    found = []
+    asked: dict[str, str] = {}
+    for message in said:
+        if message["role"] == "assistant":
+            asked = {call["id"]: call["name"] for call in message.get("tool_calls", [])}
+        elif message["role"] == "tool_results":
+            for result in message["results"]:
+                doubt = InDoubt(asked.get(result["tool_use_id"], ""), result["tool_use_id"])
+                if result["content"].startswith(doubt.for_model()["content"]):
+                    found.append(doubt)
+    return found
 
 
 def happened(effect: StoredEffect) -> ToolResult:

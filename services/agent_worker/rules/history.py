@@ -39,11 +39,17 @@ def readable(message: Message) -> Message:
 
 
 def append_readable(history: list[Message], message: Message) -> None:
-    """Add a row to a readable history, closing calls that an interrupted run left open."""
-    if message["role"] != "tool_results" and history:
-        last = history[-1]
-        if last["role"] == "assistant" and last.get("tool_calls"):
-            history.append(unanswered_results(last, NO_RESULT))
+    """Add a row to a readable history, closing calls that an interrupted run left open.
+
+    Results that stand without their call are left out: providers refuse both, and with them all that follows.
+    """
+    last = history[-1] if history else None
+    is_open = last is not None and last["role"] == "assistant" and bool(last.get("tool_calls"))
+    if message["role"] == "tool_results":
+        if not is_open:
+            return
+    elif is_open and last is not None and last["role"] == "assistant":
+        history.append(unanswered_results(last, NO_RESULT))
     history.append(readable(message))
 
 
