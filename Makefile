@@ -10,7 +10,7 @@ LOCK_FLAGS := --universal --python-version 3.11 --generate-hashes --no-annotate 
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help install dev run test check fmt fmt-check lint types unit house contract integration e2e lock clean
+.PHONY: help install dev run test check fmt fmt-check lint types unit house contract integration e2e measure lock clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -57,6 +57,9 @@ integration: dev ## run the tests of single parts against real servers
 
 e2e: dev ## run the tests of the whole system
 	$(PY) -m pytest tests/e2e $(ARGS)
+
+measure: dev ## print how long files and functions are, and what is hidden in them
+	$(PY) -m bench.measure
 
 lock: ## write requirements.lock and requirements-dev.lock anew from pyproject.toml (needs uv)
 	@command -v uv >/dev/null 2>&1 || { echo "lucyd: uv was not found: install it (pip install uv)" >&2; exit 1; }
