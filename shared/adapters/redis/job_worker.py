@@ -4,6 +4,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Collection, Mapping
+from contextvars import copy_context
 from datetime import timedelta
 
 import structlog
@@ -61,7 +62,7 @@ class JobWorker:
                 loop.call_soon_threadsafe(ended.set)
 
         # A daemon, since a job that ignores its time limit must not keep the process from ending.
-        self._thread = threading.Thread(target=work, name="jobs", daemon=True)
+        self._thread = threading.Thread(target=copy_context().run, args=(work,), name="jobs", daemon=True)
         self._thread.start()
         try:
             await ended.wait()

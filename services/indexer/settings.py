@@ -1,0 +1,28 @@
+"""The part of the configuration that the indexer needs."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from shared.runtime.settings import Configuration
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Plain values for the constructors in ``wiring``."""
+
+    database_url: str | None = field(repr=False)
+    redis_url: str | None = field(repr=False)
+    workspace: Path
+    patterns: tuple[str, ...]
+    exclude_dirs: tuple[str, ...]
+
+    @classmethod
+    def of(cls, configuration: Configuration) -> "Settings":
+        """Take what is needed."""
+        return cls(
+            database_url=configuration.database_url,
+            redis_url=configuration.redis_url,
+            workspace=configuration.workspace,
+            patterns=configuration.memory.indexer.include_patterns,
+            exclude_dirs=configuration.memory.indexer.exclude_dirs,
+        )
