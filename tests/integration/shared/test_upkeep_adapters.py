@@ -1,0 +1,164 @@
+"""What is thrown away, counted and compared in a real Postgres."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from uuid import UUID, uuid4
+
+import pytest
+
+from shared.adapters.postgres.backlog import PostgresBacklog
+from shared.adapters.postgres.figures import PostgresFigures
+from shared.adapters.postgres.files import PostgresFiles
+from shared.adapters.postgres.leadership import PostgresLeadership
+from shared.adapters.postgres.pool import Database
+from shared.adapters.postgres.upkeep import PostgresUpkeep
+from shared.errors import TryLater
+from shared.ports.backlog import SessionLine, Watermark
+from shared.ports.files import KnownFile
+
+DAY = timedelta(days=1)
+CONVERSATION = "insert into conversations (key, channel, principal, contact) values ('cli', 'cli', 'me', 'me')"
+RUN = """
+insert into runs (id, conversation, ordinal, kind, state, source, tier, principal, sender, message, deadline_at,
+                  finished_at, published_at, outcome)
+values (%s, 'cli', %s, 'message', %s, 'cli', 'full', 'me', 'me', '{}', now(), %s, %s, '{}')
+"""
+
+
+def aged_id(age: timedelta) -> UUID:
+    """A UUIDv7 of that age."""
+    milliseconds = int((datetime.now(UTC) - age).timestamp() * 1000)
+    return UUID(int=milliseconds << 80 | 0x7 << 76 | 0x2 << 62 | uuid4().int & ((1 << 62) - 1))
+
+
+@pytest.fixture
+async def leadership(database_url: str) -> AsyncIterator[PostgresLeadership]:
+    opened = PostgresLeadership(database_url)
+    yield opened
+    await opened.close()
+
+
+async def test_only_old_ended_told_runs_without_a_key_are_forgotten(database: Database) -> None:
+    """A run that somebody may still ask for, or that nobody was told of, is kept."""
+    await database.rows(CONVERSATION)
+    then = datetime.now(UTC) - 10 * DAY
+    old, keyed, untold, opened, young = aged_id(10 * DAY), *(aged_id(10 * DAY) for _ in range(3)), aged_id(DAY)
+    for ordinal, (run, state, finished, told) in enumerate(
+        [
+            (old, "done", then, then),
+            (keyed, "done", then, then),
+            (untold, "failed", then, None),
+            (opened, "waiting", None, None),
+            (young, "done", datetime.now(UTC), datetime.now(UTC)),
+        ]
+    ):
+        await database.rows(RUN, (run, ordinal, state, finished, told))
+    await database.rows(
+        "insert into effects (run, step, call_index, call_id, tool, class, args_hash, state, epoch)"
+        " values (%s, 1, 0, 'c', 'read', 'read', '\\x00', 'done', 1)",
+        (old,),
+    )
+    await database.rows("insert into idempotency values ('s', 'k', '\\x00', %s, now() + interval '1 day')", (keyed,))
+    assert await PostgresUpkeep(database).forget_runs(older_than=5 * DAY, limit=1000) == 1
+    left = {row[0] for row in await database.rows("select id from runs")}
+    assert left == {keyed, untold, opened, young}
+    assert await database.value("select count(*) from effects") == 0
+
+
+async def test_expired_keys_old_events_and_dead_workers_go_in_batches(database: Database) -> None:
+    """Disk stays flat."""
+    upkeep = PostgresUpkeep(database)
+    await database.rows(
+        "insert into idempotency select 's', n::text, '\\x00', gen_random_uuid(), now() + n * interval '1 hour'"
+        " from generate_series(-2, 1) n"
+    )
+    assert [await upkeep.forget_keys(limit=2) for _ in range(3)] == [2, 1, 0]
+    assert await database.value("select count(*) from idempotency") == 1
+    await database.rows("insert into events (at, type) values (now() - interval '9 days', 'x'), (now(), 'x')")
+    assert await upkeep.forget_events(older_than=8 * DAY, limit=10) == 1
+    await database.rows(
+        "insert into workers (id, service, host, boot_id, pid, pid_started, version, state, ended_at)"
+        " select gen_random_uuid(), 'agent_worker', 'h', 'b', 1, '1', '1', s, now() - a * interval '1 day'"
+        " from (values ('stopped', 3), ('fenced', 2), ('stopped', 0), ('alive', null)) v (s, a)"
+    )
+    await database.rows(CONVERSATION)
+    await database.rows("update conversations set owner = (select id from workers where state = 'fenced')")
+    assert await upkeep.forget_workers(ended_for=DAY, limit=10) == 1
+    assert await database.value("select count(*) from workers") == 3
+
+
+async def test_the_backlog_counts_what_a_model_would_read(database: Database) -> None:
+    """Dropped rows and compacted ones do not count; the summary does."""
+    await database.rows(CONVERSATION)
+    fresh, compacted, small = uuid4(), uuid4(), uuid4()
+    opened = (
+        "insert into sessions (id, conversation, contact, last_ordinal, live_from, summary, compaction_count,"
+        " closed_at) values (%s, 'cli', 'me', %s, %s, %s, %s, now())"
+    )
+    await database.rows(opened, (fresh, 6, 1, None, 0))
+    await database.rows(opened, (compacted, 12, 9, "what was said", 1))
+    await database.rows(opened, (small, 2, 1, None, 0))
+    for session, rows in ((fresh, 6), (compacted, 12), (small, 2)):
+        await database.rows(
+            "insert into messages (session, ordinal, run, role, body, dropped)"
+            " select %s, n, gen_random_uuid(), 'user', '{}', n = 2 from generate_series(1, %s) n",
+            (session, rows),
+        )
+    await database.rows("insert into consolidation_state values (%s, 0, 11, now())", (compacted,))
+    lines = await PostgresBacklog(database).lines(at_least=4, limit=10)
+    assert {line.session: line for line in lines} == {
+        fresh: SessionLine(fresh, 0, 5, None),
+        compacted: SessionLine(compacted, 1, 5, Watermark(0, 11)),
+    }
+    await database.rows("insert into consolidation_state values (%s, 0, 5, now())", (fresh,))
+    assert [line.session for line in await PostgresBacklog(database).lines(at_least=4, limit=10)] == [compacted]
+
+
+async def test_figures_are_counted_and_statistics_refreshed(database: Database) -> None:
+    """The nightly upkeep works on an empty store too."""
+    figures = PostgresFigures(database)
+    assert "messages" in await figures.analyze()
+    empty = {"sessions": {"open": 0, "closed": 0}, "messages": 0, "runs": {}, "costs": 0, "files": 0}
+    assert await figures.counts() == empty
+
+
+async def test_files_are_put_replaced_and_removed(database: Database) -> None:
+    """Also many at once."""
+    files = PostgresFiles(database)
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    await files.put([KnownFile(f"memory/{number}.md", "a", 1, at) for number in range(1201)])
+    await files.put([KnownFile("memory/0.md", "b", 2, at)])
+    await files.remove([f"memory/{number}.md" for number in range(1, 1201)])
+    assert await files.hashes() == {"memory/0.md": "b"}
+
+
+async def test_one_leads_and_the_next_may_when_it_ends(leadership: PostgresLeadership, database_url: str) -> None:
+    """The lock is given back with the block."""
+    rival = PostgresLeadership(database_url)
+    async with leadership.term() as term:
+        assert term is not None
+        async with rival.term() as other:
+            assert other is None
+    async with rival.term() as other:
+        assert other is not None
+    await rival.close()
+
+
+async def test_a_lock_that_is_gone_is_noticed(leadership: PostgresLeadership, database: Database) -> None:
+    """Whoever cut the connection may have given the lock to another by now."""
+    async with leadership.term() as term:
+        assert term is not None
+        await database.rows(
+            "select pg_terminate_backend(pid) from pg_stat_activity"
+            " where application_name = 'lucyd leadership' and datname = current_database()"
+        )
+        async with asyncio.timeout(5):
+            await term.lost()
+
+
+async def test_a_postgres_that_is_not_there_is_said() -> None:
+    """Who can't ask does not lead."""
+    with pytest.raises(TryLater):
+        async with PostgresLeadership("postgresql://nobody@127.0.0.1:1/none").term():
+            pass
