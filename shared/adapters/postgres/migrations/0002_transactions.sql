@@ -257,7 +257,7 @@ begin
                         pending_warning = null, updated_at = now()
       where id = v_run.session;
     insert into events (conversation, session, run, type, payload)
-      values (p_conversation, v_run.session, v_run.id, 'compaction', v_finish -> 'compaction');
+      values (p_conversation, v_run.session, v_run.id, 'compaction', (v_finish -> 'compaction') - 'summary');
   end if;
   insert into events (conversation, session, run, type, payload)
     values (p_conversation, v_run.session, v_run.id, 'run_' || (v_finish ->> 'state'), coalesce(v_finish -> 'event', '{}'));
