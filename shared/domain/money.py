@@ -8,7 +8,7 @@ MILLION = Decimal(1_000_000)
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one call. The four kinds do not overlap: ``input`` excludes what was read from or written to a cache."""
+    """Tokens of one call. The four kinds do not overlap: ``input`` excludes what went through a cache."""
 
     input: int = 0
     output: int = 0
