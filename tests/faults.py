@@ -18,15 +18,17 @@ class Interrupted(BaseException):
 class FaultyRuns:
     """``Runs`` that pass everything on, but for the faults that were asked for.
 
-    ``lose_answers``: that many writes are stored, and ``TryLater`` is raised all the same. ``refuse``: that many writes
-    are not stored, and ``TryLater`` is raised. ``die_before`` / ``die_after``: the process dies at that write (from 1).
-    ``lose_claim_at``: at that write the claim is another's. ``pauses``: seconds that the next writes take. ``writes`` holds everything that was stored.
+    ``lose_answers``: that many writes are stored, and ``TryLater`` is raised all the same. ``refuse``: that many are
+    not stored, and ``TryLater`` is raised; ``refuse_claims`` is the same for claims. ``die_before``, ``die_after``: the
+    process dies at that write (from 1). ``lose_claim_at``: at that write the claim is another's. ``pauses``: seconds
+    that the next writes take. ``writes`` holds everything that was stored.
     """
 
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
         self.lose_answers = 0
         self.refuse = 0
+        self.refuse_claims = 0
         self.die_before: int | None = None
         self.die_after: int | None = None
         self.lose_claim_at: int | None = None
@@ -37,6 +39,9 @@ class FaultyRuns:
     async def claim(
         self, conversation: str, *, worker: UUID, call_id: UUID, routes: Mapping[str, Route], cached: Cached | None
     ) -> Claim | ClaimRefusal:
+        if self.refuse_claims > 0:
+            self.refuse_claims -= 1
+            raise TryLater("Postgres can't be reached")
         return await self._runs.claim(conversation, worker=worker, call_id=call_id, routes=routes, cached=cached)
 
     async def store(self, conversation: str, *, worker: UUID, epoch: int, write: Write) -> bool:

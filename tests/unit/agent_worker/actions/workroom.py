@@ -134,8 +134,8 @@ class Room:
     async def accept(self, text: str = "hello", **fields: Any) -> UUID:
         return (await self.world.accept(new_run(text, **fields))).run
 
-    async def serve(self, conversation: str = CONVERSATION) -> None:
-        await serve_conversation(conversation, self.desk, self.histories)
+    async def serve(self, conversation: str = CONVERSATION, *, entry: str = "") -> None:
+        await serve_conversation(conversation, self.desk, self.histories, entry=entry)
         await self.desk.outlet.flush()
 
     async def answer(self, text: str = "hello", **fields: Any) -> Mapping[str, Any]:

@@ -1,0 +1,135 @@
+"""Slots: each conversation in hand once, and never more than there is room for."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+
+from services.agent_worker.actions.serve_conversation import Fenced
+from services.agent_worker.actions.take_work import PAUSE_WITHOUT_REDIS, WorkInHand, take_work
+from shared.errors import TryLater
+from shared.ports.bus import WakeUp
+from shared.ports.model import ModelAnswer
+from tests.builders import CONVERSATION, new_run
+from tests.unit.agent_worker.actions.workroom import Room
+
+
+def _hand(room: Room, *, slots: int = 2) -> WorkInHand:
+    return WorkInHand(room.desk, room.histories, slots=slots)
+
+
+async def _until(condition: object) -> None:
+    async with asyncio.timeout(5):
+        while not condition():  # type: ignore[operator]
+            await asyncio.sleep(0.001)
+
+
+async def test_a_wake_up_is_answered_and_forgotten() -> None:
+    """From the stream to the reply."""
+    room = await Room(ModelAnswer("hi")).open()
+    hand = _hand(room)
+    run = await room.accept()
+    await room.bus.wake([WakeUp(CONVERSATION, run)])
+    taking = asyncio.create_task(take_work(room.bus, hand, sleep=room.clock.sleep))
+    await _until(lambda: hand.served == 1 and hand.count == 0)
+    await room.desk.outlet.flush()
+
+    assert (await room.outcome(run))["reply"] == "hi"
+    assert room.bus.waiting == []
+    taking.cancel()
+
+
+async def test_no_more_is_taken_than_there_are_slots() -> None:
+    """What this worker can't work on is another's."""
+    hold = asyncio.Event()
+    room = await Room(hold, hold, *[ModelAnswer("hi") for _ in range(3)]).open()
+    hand = _hand(room, slots=2)
+    for name in ("a", "b", "c"):
+        await room.world.accept(new_run(conversation=name))
+        await room.bus.wake([WakeUp(name)])
+    taking = asyncio.create_task(take_work(room.bus, hand, sleep=room.clock.sleep))
+    await _until(lambda: len(room.model.requests) == 2)
+
+    assert (hand.count, hand.free, hand.conversations) == (2, 0, ["a", "b"])
+    hold.set()
+    await _until(lambda: hand.served == 3)
+    taking.cancel()
+
+
+async def test_a_conversation_in_hand_is_looked_at_once_more() -> None:
+    """A message that came while the last one was finishing must not wait for the sweep."""
+    hold = asyncio.Event()
+    room = await Room(hold, ModelAnswer("one"), ModelAnswer("two")).open()
+    hand = _hand(room)
+    await room.accept("1")
+    hand.take(CONVERSATION)
+    await _until(lambda: room.model.requests)
+    second = await room.accept("2")
+    hand.take(CONVERSATION, entry="9-0")
+    assert hand.count == 1
+    hold.set()
+    await hand.empty()
+    await room.desk.outlet.flush()
+
+    assert (await room.outcome(second))["reply"] == "two"
+    assert "9-0" in [entry for batch in room.bulletin.batches for entry in batch.acknowledge]
+
+
+async def test_a_redis_that_is_away_is_asked_again() -> None:
+    """It costs nothing but a pause; the sweep finds the work in Postgres."""
+    room = await Room(ModelAnswer("hi")).open()
+    hand = _hand(room)
+    await room.accept()
+    bus = room.bus
+
+    class Away:
+        faults = 3
+
+        async def wake(self, wake_ups: Sequence[WakeUp]) -> None:
+            await bus.wake(wake_ups)
+
+        async def take(self, *, limit: int, wait: timedelta) -> Sequence[WakeUp]:
+            if self.faults:
+                self.faults -= 1
+                raise TryLater("Redis can't be reached")
+            return await bus.take(limit=limit, wait=wait)
+
+        async def reclaim(self, *, idle: timedelta, limit: int) -> Sequence[WakeUp]:
+            return await bus.reclaim(idle=idle, limit=limit)
+
+    await bus.wake([WakeUp(CONVERSATION)])
+    taking = asyncio.create_task(take_work(Away(), hand, sleep=room.clock.sleep))
+    await _until(lambda: hand.served == 1)
+
+    assert room.clock.slept == [PAUSE_WITHOUT_REDIS] * 3
+    taking.cancel()
+
+
+async def test_a_fault_that_only_a_new_process_can_mend_is_raised() -> None:
+    """A fenced worker must not go on as if nothing had happened."""
+    room = await Room().open()
+    hand = _hand(room)
+    await room.accept()
+    await room.world.fence(room.worker)
+    watching = asyncio.create_task(hand.watch())
+    hand.take(CONVERSATION)
+    (fault,) = await asyncio.wait_for(asyncio.gather(watching, return_exceptions=True), 5)
+
+    assert isinstance(fault, Fenced)
+
+
+async def test_a_drained_hand_takes_nothing_and_drops_what_does_not_end() -> None:
+    """After its time a drain stops everything where it is; whoever comes next does it again."""
+    room = await Room(asyncio.Event()).open()
+    hand = _hand(room)
+    run = await room.accept()
+    hand.take(CONVERSATION)
+    await _until(lambda: room.model.requests)
+    room.desk.draining.set()
+    assert hand.free == 0
+    assert await hand.drop() == [CONVERSATION]
+    await hand.empty()
+    heir = await room.heir(ModelAnswer("hi"))
+    await heir.serve()
+
+    assert (await heir.outcome(run))["reply"] == "hi"
+    assert await room.every_call_is_booked()

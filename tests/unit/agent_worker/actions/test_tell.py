@@ -1,0 +1,213 @@
+"""What clients are told: in order, once, and later if Redis is away."""
+
+import asyncio
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.agent_worker.actions.tell import FLUSH_EVERY, Outlet, Teller
+from shared.adapters.inmemory.bus import InMemoryBus
+from shared.adapters.inmemory.clock import ManualClock
+from shared.ids import new_id
+from shared.messages.run_events import STEP, RunEvent, id_order, terminal_id
+from shared.ports.bus import Batch
+from shared.ports.runs import FinishedRun
+from tests.builders import CONVERSATION
+from tests.faults import FlakyBulletin
+from tests.runs_worlds import InMemoryWorld
+
+RUN = new_id()
+
+
+class Told:
+    """An outlet, and what came out of it."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.bus = InMemoryBus(self.clock)
+        self.bulletin = FlakyBulletin(self.bus)
+        self.outlet = Outlet(self.bulletin, InMemoryWorld().runs, self.clock)
+
+    def teller(self, *, epoch: int = 1, step: int = 0) -> Teller:
+        return Teller(self.outlet, run=RUN, conversation=CONVERSATION, epoch=epoch, step=step)
+
+    async def events(self) -> Sequence[RunEvent]:
+        return await self.bus.read(RUN, after="0-0", limit=10_000)
+
+
+async def test_neighbouring_pieces_of_text_become_one() -> None:
+    """A hundred words a second are told twenty times a second."""
+    told = Told()
+    teller = told.teller()
+    for piece in ("Hel", "lo ", "you"):
+        teller.piece("text", piece)
+    teller.piece("thinking", "hm")
+    teller.piece("text", "!")
+    await told.outlet.flush()
+
+    assert [(event.type, event.data) for event in await told.events()] == [
+        ("delta", {"text": "Hello you"}),
+        ("thinking", {"text": "hm"}),
+        ("delta", {"text": "!"}),
+    ]
+    assert [event.id for event in await told.events()] == ["1-9", "1-11", "1-12"]
+
+
+async def test_pieces_of_two_runs_do_not_mix() -> None:
+    """One outlet speaks for all runs of a worker."""
+    told = Told()
+    other = new_id()
+    theirs = Teller(told.outlet, run=other, conversation="cli", epoch=1, step=0)
+    told.teller().piece("text", "a")
+    theirs.piece("text", "x")
+    told.teller().piece("text", "b")
+    await told.outlet.flush()
+
+    assert "".join(event.data["text"] for event in await told.bus.read(other, after="0-0")) == "x"
+
+
+pieces = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(["text", "thinking"]), st.text(min_size=1, max_size=9)),
+        st.tuples(st.just("event"), st.just("")),
+        st.tuples(st.just("step"), st.just("")),
+        st.tuples(st.sampled_from(["flush", "away", "back"]), st.just("")),
+    ),
+    max_size=40,
+)
+
+
+@given(pieces)
+def test_ids_only_grow_and_no_character_is_lost(script: list[tuple[str, str]]) -> None:
+    """However it is cut into flushes, and whenever Redis is away: Redis refuses what does not grow."""
+
+    async def play() -> None:
+        told = Told()
+        teller, step = told.teller(), 0
+        for kind, text in script:
+            match kind:
+                case "text" | "thinking":
+                    teller.piece("text" if kind == "text" else "thinking", text)
+                case "event":
+                    teller.event("notice", {"text": "n"})
+                case "step":
+                    step += 1
+                    teller.step_stored(step)
+                case "flush":
+                    await told.outlet.flush()
+                case _:
+                    told.bulletin.away = kind == "away"
+        told.bulletin.away = False
+        assert await told.outlet.flush()
+        published = [event for batch in told.bulletin.batches for _, event in batch.events]
+        orders = [id_order(event.id) for event in published]
+        assert orders == sorted(set(orders))
+        assert list(await told.events()) == published
+        for wanted in ("text", "thinking"):
+            kind = "delta" if wanted == "text" else "thinking"
+            heard = "".join(event.data["text"] for event in published if event.type == kind)
+            assert heard == "".join(text for name, text in script if name == wanted)
+
+    asyncio.run(play())
+
+
+def test_an_id_says_how_far_a_step_is_told() -> None:
+    """Clients of a later attempt keep everything up to the last stored step."""
+    told = Told()
+    teller = told.teller(epoch=3, step=2)
+    teller.event("tool_started", {})
+    teller.piece("text", "four")
+    assert teller.keep() == f"3-{2 * STEP + 5}"
+    teller.step_stored(3)
+    assert teller.keep() == f"3-{3 * STEP}"
+    assert id_order(terminal_id(3)) > id_order(teller.keep())
+
+
+async def test_what_redis_does_not_take_is_told_later_and_in_order() -> None:
+    """A person sees a pause, not a hole."""
+    told = Told()
+    teller = told.teller()
+    told.bulletin.away = True
+    teller.piece("text", "one ")
+    teller.event("notice", {"text": "n"})
+    told.outlet.acknowledge("5-0")
+    told.outlet.monitor(CONVERSATION, {"state": "thinking", "turn": 1})
+    told.outlet.owner(CONVERSATION, "w 1")
+    assert await told.outlet.flush() is False
+    teller.piece("text", "two")
+    told.outlet.monitor(CONVERSATION, {"state": "tools"})
+    told.outlet.owner(CONVERSATION, "")
+    told.outlet.finish(FinishedRun(RUN, CONVERSATION, terminal_id(1), {"state": "done"}))
+    assert await told.outlet.flush() is False
+    told.bulletin.away = False
+    assert await told.outlet.flush() is True
+
+    assert [event.type for event in await told.events()] == ["delta", "notice", "delta", "done"]
+    assert dict(told.bus.monitor[CONVERSATION]) | {"updated_at": ""} == {
+        "state": "tools",
+        "turn": "1",
+        "updated_at": "",
+    }
+    assert told.bus.owners == {}
+    assert [entry for batch in told.bulletin.batches for entry in batch.acknowledge] == ["5-0"]
+
+
+async def test_the_end_of_a_run_comes_after_everything_else_of_it() -> None:
+    """Redis would refuse what came after the end, however much there was to tell."""
+    told = Told()
+    teller = told.teller()
+    for _ in range(5_000):
+        teller.event("notice", {"text": "n"})
+    told.outlet.finish(FinishedRun(RUN, CONVERSATION, terminal_id(1), {"state": "done"}))
+    await told.outlet.flush()
+
+    assert len(told.bulletin.batches) == 3
+    events = await told.events()
+    assert len(events) == 5_001
+    assert events[-1].type == "done"
+
+
+async def test_deltas_wait_for_each_other_and_an_end_does_not_wait() -> None:
+    """50 ms gather what all runs say; who waits for a reply has it at once."""
+    told = Told()
+    flushing = asyncio.create_task(told.outlet.flush_for_ever())
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    teller = told.teller()
+    for piece in "abc":
+        teller.piece("text", piece)
+        await asyncio.sleep(0.005)
+    assert told.bulletin.batches == []
+    while not told.bulletin.batches:
+        await asyncio.sleep(0.001)
+    assert loop.time() - started >= FLUSH_EVERY.total_seconds() * 0.9
+    assert [len(batch.events) for batch in told.bulletin.batches] == [1]
+
+    told.outlet.finish(FinishedRun(RUN, CONVERSATION, terminal_id(1), {"state": "done"}))
+    before = loop.time()
+    while len(told.bulletin.batches) < 2:
+        await asyncio.sleep(0)
+    assert loop.time() - before < FLUSH_EVERY.total_seconds() * 0.8
+    flushing.cancel()
+    await asyncio.gather(flushing, return_exceptions=True)
+
+
+async def test_what_was_on_its_way_when_the_flusher_stopped_is_told_by_the_last_flush() -> None:
+    """A drain cancels the flusher and then flushes once more."""
+    told = Told()
+
+    class Slow:
+        async def publish(self, batch: Batch) -> None:
+            await asyncio.sleep(10)
+
+    outlet = Outlet(Slow(), InMemoryWorld().runs, told.clock)
+    outlet.add(RUN, RunEvent("1-1", "notice", {}))
+    with_slow = asyncio.create_task(outlet.flush())
+    await asyncio.sleep(0.01)
+    with_slow.cancel()
+    await asyncio.gather(with_slow, return_exceptions=True)
+    outlet._bulletin = told.bulletin
+    assert await outlet.flush()
+
+    assert [event.id for event in await told.events()] == ["1-1"]
