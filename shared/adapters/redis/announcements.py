@@ -37,8 +37,11 @@ class RedisAnnouncements:
         while True:
             try:
                 async with self._client.pubsub() as pubsub:
-                    await pubsub.subscribe(routes.FINISHED, *self._followers)
+                    asked = set(self._followers)
+                    await pubsub.subscribe(routes.FINISHED, *asked)
                     self._pubsub = pubsub
+                    if meanwhile := self._followers.keys() - asked:
+                        await pubsub.subscribe(*meanwhile)
                     self._nudge_all()  # whatever was said while nobody listened
                     pause = FIRST_PAUSE
                     while True:

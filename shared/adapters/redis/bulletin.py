@@ -6,9 +6,8 @@ from uuid import UUID
 
 import orjson
 
-from shared.adapters.redis.connection import COMMAND_TIMEOUT, Redis, bounded
+from shared.adapters.redis.connection import COMMAND_TIMEOUT, Redis, bounded, raise_if_refused
 from shared.adapters.redis.wake_ups import add_wake_up
-from shared.errors import TryLater
 from shared.messages import routes
 from shared.messages.run_events import RunEvent, terminal_type
 from shared.ports.bus import Batch
@@ -40,7 +39,7 @@ class RedisBulletin:
             pipeline.xdel(routes.INBOUND, *batch.acknowledge)
         _add_views(pipeline, batch)
         if len(pipeline) > 0:
-            _raise_if_refused(await bounded(pipeline.execute(raise_on_error=False), COMMAND_TIMEOUT))
+            raise_if_refused(await bounded(pipeline.execute(raise_on_error=False), COMMAND_TIMEOUT))
 
     def _add_events(self, pipeline: Any, batch: Batch) -> None:
         told: set[UUID] = set()
@@ -75,15 +74,3 @@ def _add_views(pipeline: Any, batch: Batch) -> None:
             pipeline.set(routes.owner(conversation), owner, ex=OWNER_TTL)
         else:
             pipeline.delete(routes.owner(conversation))
-
-
-def _raise_if_refused(replies: list[Any]) -> None:
-    for reply in replies:
-        if isinstance(reply, Exception) and not _already_told(reply):
-            raise TryLater("Redis refused what was told", after=0.5) from reply
-
-
-def _already_told(fault: Exception) -> bool:
-    """An id that is not greater than the last one was told before, or belongs to a stale attempt."""
-    text = str(fault)
-    return "equal or smaller" in text or "NOGROUP" in text

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -56,6 +56,19 @@ async def bounded(command: Awaitable[Any], limit: timedelta) -> Any:
     with faults_as_try_later():
         async with asyncio.timeout(limit.total_seconds()):
             return await command
+
+
+def raise_if_refused(replies: Sequence[Any]) -> None:
+    """Raises ``TryLater`` when a pipeline's command was refused, but for what was told before."""
+    for reply in replies:
+        if isinstance(reply, Exception) and not _already_told(reply):
+            raise TryLater("Redis refused what was told", after=0.5) from reply
+
+
+def _already_told(fault: Exception) -> bool:
+    """An id that is not greater than the last one was told before, or belongs to a stale attempt."""
+    text = str(fault)
+    return "equal or smaller" in text or "NOGROUP" in text
 
 
 async def check_server(client: Redis) -> None:

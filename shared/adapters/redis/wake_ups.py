@@ -9,7 +9,7 @@ from uuid import UUID
 import orjson
 from redis.exceptions import ResponseError
 
-from shared.adapters.redis.connection import LONGEST_BLOCK, Redis, bounded, faults_as_try_later
+from shared.adapters.redis.connection import LONGEST_BLOCK, Redis, bounded, faults_as_try_later, raise_if_refused
 from shared.messages import routes
 from shared.messages.run_events import ACCEPTED_ID
 from shared.ports.bus import WakeUp
@@ -41,7 +41,7 @@ class RedisWakeUps:
                 pipeline.xadd(key, {"type": "accepted", "data": data}, id=ACCEPTED_ID)
                 pipeline.expire(key, self._stream_ttl)
         # A stream that already has more refuses the accepted event, which is as it should be.
-        await bounded(pipeline.execute(raise_on_error=False), WAKE_WITHIN)
+        raise_if_refused(await bounded(pipeline.execute(raise_on_error=False), WAKE_WITHIN))
 
     async def take(self, *, limit: int, wait: timedelta) -> Sequence[WakeUp]:
         """See ``WakeUps.take``."""
