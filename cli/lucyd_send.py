@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def _obey(chosen: argparse.Namespace) -> None:
     from cli.actions.reset_sessions import reset_sessions  # noqa: PLC0415 - loads the HTTP client
-    from cli.actions.send_message import Outgoing, hand_over  # noqa: PLC0415 - as above
+    from cli.actions.send_message import Outgoing  # noqa: PLC0415 - as above
     from cli.actions.show_cost import show_cost  # noqa: PLC0415 - as above
     from cli.actions.show_history import show_history  # noqa: PLC0415 - as above
     from cli.actions.show_monitor import show_monitor  # noqa: PLC0415 - as above
@@ -46,7 +46,7 @@ def _obey(chosen: argparse.Namespace) -> None:
         elif chosen.reset:
             screen.say(reset_sessions(chosen.reset, gateway))
         else:
-            hand_over(Outgoing(chosen.message, sender=chosen.sender, tier=chosen.tier or None), gateway)
+            gateway.hand_over(Outgoing(chosen.message, sender=chosen.sender, tier=chosen.tier or None).body())
             screen.say("Message sent.")
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from shared.adapters.http.serve import listen, serving
@@ -44,9 +44,10 @@ class Break:
 
 @dataclass(frozen=True)
 class Pause:
-    """Nothing comes for a while; ``alive`` sends a comment first."""
+    """Nothing comes for a while; once, or every time somebody listens."""
 
     seconds: float
+    always: bool = False
 
 
 Step = Event | Break | Pause
@@ -146,7 +147,13 @@ SCRIPTS: dict[str, Sequence[Step]] = {
         Event(at(1, 0, 11), "delta", {"text": "whole"}),
         done("whole"),
     ],
-    "slow": [ACCEPTED, attempt(1), Event(at(1, 0, 6), "delta", {"text": "I am "}), Pause(30), done("I am slow")],
+    "slow": [
+        ACCEPTED,
+        attempt(1),
+        Event(at(1, 0, 6), "delta", {"text": "I am "}),
+        Pause(30, always=True),
+        done("I am slow"),
+    ],
     "hush": [ACCEPTED, attempt(1), Pause(1.0), done("back again")],
     "escape": [
         ACCEPTED,
@@ -204,7 +211,8 @@ class FakeGateway:
         self.refuse: tuple[int, Mapping[str, Any], Mapping[str, str]] | None = None
         self.ready = True
         self._runs: dict[str, Sequence[Step]] = {}
-        self._broken: set[tuple[str, int]] = set()
+        self._key = ""
+        self._past: set[int] = set()
 
     @contextlib.contextmanager
     def in_thread(self) -> Iterator["FakeGateway"]:
@@ -283,32 +291,33 @@ class FakeGateway:
     async def _stream(self, request: Request, body: Any) -> Response:
         key = request.headers.get("idempotency-key", "")
         assert key
-        self._runs.setdefault(RUN, script_of(body["message"]))
-        return self._told("0-0", f"post {key}")
+        if key != self._key:
+            self._key, self._past = key, set()
+            self._runs[RUN] = script_of(body["message"])
+        return self._told("0-0")
 
     async def _events(self, request: Request, _: Any) -> Response:
         if request.path_params["run"] not in self._runs:
             return JSONResponse({"error": "no such run"}, 404)
-        return self._told(request.headers["last-event-id"], "get")
+        return self._told(request.headers["last-event-id"])
 
-    def _told(self, after: str, way: str) -> Response:
-        return StreamingResponse(self._frames(after, way), media_type="text/event-stream")
+    def _told(self, after: str) -> Response:
+        return StreamingResponse(self._frames(after), media_type="text/event-stream")
 
-    async def _frames(self, after: str, way: str) -> AsyncIterator[bytes]:
-        del way
+    async def _frames(self, after: str) -> AsyncIterator[bytes]:
         yield b": keep-alive\n\n"
         for place, step in enumerate(self._runs[RUN]):
             match step:
-                case Break() if (RUN, place) not in self._broken:
-                    self._broken.add((RUN, place))
+                case Break() if place not in self._past:
+                    self._past.add(place)
                     if step.politely:
                         return
                     raise ConnectionAbortedError("by script")
-                case Pause(seconds):
-                    await asyncio.sleep(seconds)
+                case Pause() if step.always or place not in self._past:
+                    self._past.add(place)
+                    await asyncio.sleep(step.seconds)
                 case Event() if id_order(step.id) > id_order(after):
                     yield f"id: {step.id}\nevent: {step.type}\ndata: {json.dumps(step.data)}\n\n".encode()
-        self._runs.clear()
 
     async def _sessions(self, _: Request, __: Any) -> Response:
         return JSONResponse({"sessions": SESSIONS, "agent": "Lucyd"})
@@ -335,12 +344,3 @@ class FakeGateway:
 def script_of(message: str) -> Sequence[Step]:
     """The script that a message chooses."""
     return SCRIPTS.get(message.split(" ", 1)[0]) or echo(message)
-
-
-class Stranger:
-    """Another program that has the port."""
-
-    @staticmethod
-    async def answer(_: Request) -> Response:
-        """No Lucyd."""
-        return HTMLResponse("<h1>It works!</h1>", 404)

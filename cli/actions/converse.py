@@ -41,7 +41,9 @@ def converse(lines: LineInput, gateway: Gateway, screen: Screen, manner: Manner)
         if isinstance(wish, Order) and wish.name == "quit":
             break
         try:
-            well = _say(wish, gateway, screen, manner) if isinstance(wish, Say) else _obey(wish, gateway, screen)
+            well = (
+                _say(wish, gateway, screen, manner) if isinstance(wish, Say) else _obey(wish, gateway, screen, manner)
+            )
         except Failure as fault:
             well = False
             screen.say(str(fault), "error")
@@ -56,10 +58,10 @@ def _say(wish: Say, gateway: Gateway, screen: Screen, manner: Manner) -> bool:
     return end not in {"failed", "cancelled"}
 
 
-def _obey(order: Order, gateway: Gateway, screen: Screen) -> bool:
+def _obey(order: Order, gateway: Gateway, screen: Screen, manner: Manner) -> bool:
     match order.name:
         case "reset":
-            screen.say(reset_terminal(gateway))
+            screen.say(reset_terminal(gateway, manner.sender))
         case "cost":
             show_cost(order.rest or "today", gateway, screen)
         case "sessions":

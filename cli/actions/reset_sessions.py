@@ -9,9 +9,9 @@ from cli.rules.failure import Failure
 from cli.rules.session_list import newest_of_terminal
 
 
-def reset_terminal(gateway: Gateway) -> str:
-    """End this terminal's session; returns what happened."""
-    session = newest_of_terminal(gateway.sessions())
+def reset_terminal(gateway: Gateway, sender: str | None = None) -> str:
+    """End the session in which this terminal talks under this name; returns what happened."""
+    session = newest_of_terminal(gateway.sessions(), sender)
     if session is None:
         return "There is no session of this terminal; the next message begins one."
     answer = gateway.reset(str(session["session_id"]))
@@ -21,7 +21,7 @@ def reset_terminal(gateway: Gateway) -> str:
 
 
 def reset_sessions(target: str, gateway: Gateway) -> str:
-    """End the sessions that ``target`` names: ``all``, ``user``, a contact or an id.
+    """End the sessions that ``target`` names: ``all``, a contact, a conversation or an id.
 
     Returns what happened; raises ``Failure`` when there was nothing to end.
     """

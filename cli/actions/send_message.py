@@ -51,15 +51,6 @@ def send_message(message: Outgoing, gateway: Gateway, screen: Screen, teller: Te
     raise Failure("The stream ended without an end.")
 
 
-def hand_over(message: Outgoing, gateway: Gateway) -> str:
-    """Wait only until the message is stored, and return its run's id; the agent answers by itself."""
-    follower = Follower()
-    for _ in gateway.stream(message.body(), follower):
-        if follower.run_id is not None:
-            return follower.run_id
-    raise Failure("The gateway did not say that it took the message.")
-
-
 def _left(run_id: str | None) -> str:
     if run_id is None:
         return "No longer waiting; the message may have been accepted, `lucyd history` tells."

@@ -13,7 +13,7 @@ def reset(
     target: Annotated[
         str | None,
         typer.Argument(
-            metavar="[TARGET]", help="all, user, a contact or a session's id (default: this terminal's session)."
+            metavar="[TARGET]", help="all, a contact, or a session's id (default: this terminal's session)."
         ),
     ] = None,
     url: Url = None,

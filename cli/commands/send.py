@@ -67,9 +67,7 @@ def _message(text: str) -> str:
 def _print_json(message: "Outgoing", gateway: "Gateway", screen: Screen) -> None:
     from cli.rules.teller import failure_of  # noqa: PLC0415 - loaded by now
 
-    status, answer = gateway.chat(message.body())
-    if status != 200:
-        raise gateway.refuse(status, answer)
+    answer = gateway.chat(message.body())
     print(answer)
     outcome = json.loads(answer)
     if outcome.get("error"):

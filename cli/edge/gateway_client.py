@@ -3,10 +3,10 @@
 import contextlib
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -20,6 +20,7 @@ from cli.rules.refusal import error_body, not_there, refusal
 from shared.messages.run_events import EventType, RunEvent
 
 Json = Mapping[str, Any]
+Asked = TypeVar("Asked")
 
 LARGEST_EVENT = 16 * 1024 * 1024
 
@@ -74,24 +75,30 @@ class Gateway:
         """End sessions; ``{"reset": false, "reason": ...}`` when there was none."""
         return self._json("POST", "/sessions/reset", body={"target": target})
 
-    def chat(self, body: Json) -> tuple[int, str]:
-        """Status and text of ``/chat``, whatever they are; a broken connection is taken up again under one key."""
+    def chat(self, body: Json) -> str:
+        """The JSON text of ``/chat`` once the run has ended; a broken connection is taken up again under one key."""
         headers = {"Idempotency-Key": str(uuid4())}
-        for broken in range(self._patience.resumes + 1):
-            if broken:
-                self._pause(broken)
-            try:
-                answer = self._ask("POST", "/chat", body=body, headers=headers, within=self._patience.reply)
-            except _Broken:
-                continue
-            if answer.status_code == 200 and not error_body(answer.text):
-                raise Failure(f"What answers at {self.url} is not Lucyd's gateway.")
-            return answer.status_code, answer.text
-        raise Failure(f"The connection with {self.url} broke again and again; `lucyd history` will show the reply.")
 
-    def refuse(self, status: int, text: str) -> Failure:
-        """The failure that an answer of ``chat`` other than 200 is."""
-        return Failure(refusal(status, text, self.url, token_sent=self._token_known))
+        def ask() -> str:
+            answer = self._ask("POST", "/chat", body=body, headers=headers, within=self._patience.reply)
+            if answer.status_code != 200:
+                raise self._refused(answer)
+            if not error_body(answer.text):
+                raise Failure(_stranger(self.url))
+            return answer.text
+
+        return self._insist(ask)
+
+    def hand_over(self, body: Json) -> None:
+        """Wait only until the message is stored; the agent answers by itself."""
+        follower, key = Follower(), str(uuid4())
+
+        def ask() -> None:
+            # The status comes after the message was stored, and before anything is told of its run.
+            with contextlib.closing(self._frames(body, follower, key, again=False)) as frames:
+                next(frames)
+
+        self._insist(ask)
 
     def stream(self, body: Json, follower: Follower) -> Iterator[RunEvent]:
         """The events of a new run, each once, until its end.
@@ -102,12 +109,13 @@ class Gateway:
         key, broken = str(uuid4()), 0
         while True:
             try:
-                for event in self._events(body, follower, key, again=broken > 0):
-                    if follower.takes(event):
-                        broken = 0
-                        yield event
-                        if event.terminal:
-                            return
+                with contextlib.closing(self._frames(body, follower, key, again=broken > 0)) as frames:
+                    for frame in frames:
+                        if frame is not None and follower.takes(event := _event(frame)):
+                            broken = 0
+                            yield event
+                            if event.terminal:
+                                return
             except _Broken:
                 pass
             broken += 1
@@ -134,7 +142,24 @@ class Gateway:
             checks={str(name): str(told) for name, told in checks.items()} if isinstance(checks, dict) else None,
         )
 
-    def _events(self, body: Json, follower: Follower, key: str, *, again: bool) -> Iterator[RunEvent]:
+    def _insist(self, ask: Callable[[], Asked]) -> Asked:
+        """Ask until a connection holds, each time under the same key, at most as often as a stream is taken up."""
+        for broken in range(self._patience.resumes + 1):
+            if broken:
+                self._pause(broken)
+            try:
+                return ask()
+            except _Broken:
+                pass
+            except Unreachable:
+                if not broken:
+                    raise  # it was never there; later it is one that starts again
+        raise Failure(_gave_up(self.url, None))
+
+    def _frames(
+        self, body: Json, follower: Follower, key: str, *, again: bool
+    ) -> Generator[httpx2.ServerSentEvent | None, None, None]:
+        """What comes over one connection; first ``None``, once the gateway has agreed."""
         timeout = self._timeout(self._patience.silence)
         if follower.run_id is None:
             # The same key finds the run that the broken connection may have made.
@@ -151,8 +176,10 @@ class Gateway:
                     if again and answer.status_code >= 500:
                         raise _Broken
                     raise self._refused(answer)
-                for frame in httpx2.EventSource(answer, max_event_size=LARGEST_EVENT):
-                    yield _event(frame)
+                if not answer.headers.get("Content-Type", "").startswith("text/event-stream"):
+                    raise Failure(_stranger(self.url))
+                yield None
+                yield from httpx2.EventSource(answer, max_event_size=LARGEST_EVENT)
         except httpx2.TransportError as fault:
             if isinstance(fault, httpx2.ConnectError | httpx2.ConnectTimeout) and not again and not follower.run_id:
                 raise Unreachable(not_there(self.url)) from fault
@@ -178,7 +205,7 @@ class Gateway:
         except ValueError:
             found = None
         if not isinstance(found, dict):
-            raise Failure(f"What answers at {self.url} is not Lucyd's gateway.")
+            raise Failure(_stranger(self.url))
         return found
 
     def _ask(
@@ -227,9 +254,13 @@ def _event(frame: httpx2.ServerSentEvent) -> RunEvent:
     return RunEvent(frame.id, cast(EventType, frame.event), data)
 
 
+def _stranger(url: str) -> str:
+    return f"What answers at {url} is not Lucyd's gateway."
+
+
 def _gave_up(url: str, run_id: str | None) -> str:
     if run_id is None:
-        return f"The connection with {url} broke again and again before the message was accepted; try again."
+        return f"The connection with {url} broke again and again; `lucyd history` tells whether the message arrived."
     return (
         f"The connection with {url} broke again and again; the run {run_id} goes on, and `lucyd history` will show it."
     )

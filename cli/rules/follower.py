@@ -19,6 +19,6 @@ class Follower:
         if self.last_id is not None and order <= id_order(self.last_id):
             return False
         self.last_id = event.id
-        if event.type == "accepted":
+        if self.run_id is None:
             self.run_id = str(event.data.get("run_id") or "") or None
         return True

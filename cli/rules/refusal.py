@@ -29,6 +29,8 @@ def refusal(status: int, text: str, url: str, *, retry_after: str | None = None,
         return f"The gateway stopped waiting: the run{told} goes on, and `lucyd history` will show its reply."
     if status in {429, 503}:
         return f"The gateway can't take it now: {said}; try again{_in(retry_after)}."
+    if status >= 500:
+        return f"The gateway failed: {said}; its log tells more."
     return f"The gateway refused it: {said}."
 
 

@@ -10,9 +10,6 @@ from cli.rules.table import Column, Table
 
 Session = Mapping[str, Any]
 
-TERMINAL = "cli"
-"""The conversation of this terminal."""
-
 _COLUMNS = (
     Column("Contact"),
     Column("Session ID"),
@@ -48,9 +45,10 @@ def _row(session: Session) -> tuple[str, ...]:
     )
 
 
-def newest_of_terminal(sessions: Sequence[Session]) -> Session | None:
-    """The session that this terminal talks in; ``None`` when nothing was said yet."""
-    ours = [each for each in sessions if each.get("conversation") == TERMINAL]
+def newest_of_terminal(sessions: Sequence[Session], sender: str | None = None) -> Session | None:
+    """The session that this terminal talks in under this name; ``None`` when nothing was said yet."""
+    conversation = "cli" if sender in {None, "cli"} else f"cli:{sender}"
+    ours = [each for each in sessions if each.get("conversation") == conversation]
     return max(ours, key=lambda each: seconds_of(each.get("created_at")) or 0.0, default=None)
 
 

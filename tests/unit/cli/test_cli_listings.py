@@ -61,6 +61,9 @@ def test_the_terminals_session_is_its_newest() -> None:
     assert newest is not None
     assert newest["session_id"] == SESSION
     assert newest_of_terminal(SESSIONS[:1]) is None
+    assert newest_of_terminal(SESSIONS, "cli") == newest
+    assert newest_of_terminal(SESSIONS, "Ada") is None
+    assert newest_of_terminal([{"session_id": "x", "conversation": "cli:Ada"}], "Ada") is not None
 
 
 def history(*, full: bool) -> str:

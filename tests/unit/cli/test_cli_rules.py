@@ -104,6 +104,7 @@ def test_a_slash_is_a_command_and_two_are_a_message() -> None:
         (503, '{"error":"queue full"}', "queue full; try again in 7 s"),
         (404, "<h1>It works</h1>", "not Lucyd's gateway"),
         (500, "", "not Lucyd's gateway, or a broken one"),
+        (500, '{"error":"internal error"}', "The gateway failed: internal error"),
     ],
 )
 def test_every_refusal_is_one_sentence(status: int, text: str, words: str) -> None:

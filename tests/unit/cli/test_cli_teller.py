@@ -1,18 +1,18 @@
 """What a person reads of a run."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from cli.rules.teller import Teller
-from shared.messages.run_events import RunEvent
+from shared.messages.run_events import EventType, RunEvent
 from tests.fake_gateway import SCRIPTS, Event, at, attempt, done, echo, failed
 
 
 def told(steps: Any, **options: bool) -> str:
     """Everything a teller writes of the events of a script."""
     teller = Teller(**options)
-    events = [RunEvent(each.id, each.type, each.data) for each in steps if isinstance(each, Event)]
+    events = [RunEvent(each.id, cast(EventType, each.type), each.data) for each in steps if isinstance(each, Event)]
     return "".join(piece.text for event in events for piece in teller.tell(event))
 
 
