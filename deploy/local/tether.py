@@ -78,7 +78,7 @@ def run_command(command: list[str], identity: str, stop: int, parent: int) -> No
         take_identity(identity)
         # Postgres may finish what it writes; whatever else is left without a tether has no claim to time.
         die_with_parent(stop if stop == signal.SIGINT else signal.SIGKILL, parent)
-        os.execv(command[0], command)  # noqa: S606 - replacing ourselves is the point
+        os.execv(command[0], command)
     except OSError as fault:
         os.write(2, f"{command[0]}: {fault}\n".encode())
     os._exit(NOT_STARTED)

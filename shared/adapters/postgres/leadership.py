@@ -17,6 +17,7 @@ SPACE = 0x6C756379
 SCHEDULER = 1
 
 TRY = "select pg_try_advisory_lock(%s, %s)"
+GIVE_BACK = "select pg_advisory_unlock(%s, %s)"
 HELD = """
 select exists (select 1 from pg_locks where locktype = 'advisory' and pid = pg_backend_pid() and granted
                and classid::bigint = %s and objid::bigint = %s and objsubid = 2)
@@ -72,6 +73,8 @@ class PostgresLeadership:
         try:
             yield HeldLock(connection, self._number)
         finally:
+            with contextlib.suppress(TryLater):
+                await _ask(connection, GIVE_BACK, self._number)  # a standby need not wait for the server to notice
             await self.close()  # the surest way to give a session's lock back
 
     async def close(self) -> None:

@@ -30,6 +30,7 @@ def migrate(database_url: str) -> list[str]:
             connection.execute("set lock_timeout = 0")
             connection.execute("set statement_timeout = 0")
             connection.execute("select pg_advisory_lock(%s)", (LOCK,))
+            _extend(connection)
             return _apply(connection)
     except psycopg.OperationalError as fault:
         raise ConfigError([f"Postgres can't be reached: {str(fault).strip().splitlines()[-1]}"]) from fault
@@ -43,12 +44,19 @@ def _check(connection: psycopg.Connection) -> None:
         row = connection.execute("select current_setting(%s)", (setting,)).fetchone()
         if row is not None and row[0] == "off":
             errors.append(f"Postgres runs with {setting} = off and could lose accepted messages; turn it on.")
+    available = connection.execute("select 1 from pg_available_extensions where name = 'vector'").fetchone()
+    if available is None:
+        errors.append("Postgres has no pgvector extension.")
+    if errors:
+        raise ConfigError(errors)
+
+
+def _extend(connection: psycopg.Connection) -> None:
+    """Under the lock: two at once would get in each other's way, ``if not exists`` or not."""
     try:
         connection.execute("create extension if not exists vector")
     except psycopg.Error as fault:
-        errors.append(f"Postgres has no pgvector extension: {fault.diag.message_primary}")
-    if errors:
-        raise ConfigError(errors)
+        raise ConfigError([f"The pgvector extension can't be created: {fault.diag.message_primary}"]) from fault
 
 
 def _apply(connection: psycopg.Connection) -> list[str]:
