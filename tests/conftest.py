@@ -43,7 +43,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestServers]:
         yield TestServers(database_url, redis_url)
         return
     if os.environ.get("LUCYD_TEST_CONTAINERS") == "1":
-        from tests_containers import open_containers  # noqa: PLC0415 - pulls in a container client
+        from tests.container_servers import open_containers  # noqa: PLC0415 - pulls in a container client
 
         with open_containers() as (database_url, redis_url):
             yield TestServers(database_url, redis_url)
