@@ -24,7 +24,7 @@ class Teller:
         self._line: str = ""  # what the unfinished line holds: "reply", "thinking", a call's id, or nothing
         self._step: tuple[int, int] = (0, 0)
         self._said = ""  # the reply's text of this step, as far as it was written
-        self._shown = id_order(_NOTHING)
+        self._shown = id_order(_NOTHING)  # the last text; a tool that ran is not undone by anybody
         self._running: dict[str, str] = {}
         self._noticed: set[str] = set()
 
@@ -65,7 +65,6 @@ class Teller:
     def _tool_started(self, event: RunEvent) -> list[Piece]:
         if not self._tools:
             return []
-        self._shown = id_order(event.id)
         call = str(event.data.get("call_id"))
         told = f"⚙ {one_line(event.data.get('name'), 40)}"
         arguments = event.data.get("arguments")
@@ -79,7 +78,6 @@ class Teller:
     def _tool_finished(self, event: RunEvent) -> list[Piece]:
         if not self._tools:
             return []
-        self._shown = id_order(event.id)
         call = str(event.data.get("call_id"))
         told = self._running.pop(call, f"⚙ {one_line(event.data.get('name'), 40)}")
         took = duration(float(number(event.data.get("duration_ms"))) / 1000)

@@ -62,6 +62,17 @@ def test_what_was_stored_before_the_second_attempt_stays() -> None:
     assert told(steps).splitlines()[-1] == "more"
 
 
+def test_a_tool_that_ran_before_the_second_attempt_is_not_called_void() -> None:
+    """It may have happened; an event of its own tells when that is in doubt."""
+    steps = [
+        attempt(1),
+        Event(at(1, 1, 1), "tool_started", {"call_id": "c", "name": "exec", "arguments": {"command": "ls"}}),
+        attempt(2, 2, keep=at(1, 0, 1)),
+        done("ok", epoch=2),
+    ]
+    assert told(steps).splitlines() == ["⚙ exec ls …", "↺ another worker goes on (attempt 2)", "ok"]
+
+
 def test_a_reply_whose_pieces_were_lost_is_told_at_the_end() -> None:
     """A stream may be trimmed; the reply in the last event is the truth."""
     steps = [attempt(1), Event(at(1, 0, 4), "delta", {"text": "half"}), done("half and half")]
