@@ -31,10 +31,13 @@ class PeerWatch:
         Raises ``TryLater`` when Postgres is away; what was seen before then counts no more, for nobody could beat.
         """
         try:
-            peers = await self._fleet.peers()
+            return await self._look()
         except TryLater:
             self._seen.clear()
             raise
+
+    async def _look(self) -> Sequence[str]:
+        peers = await self._fleet.peers()
         now = self._clock.monotonic()
         freed: list[str] = []
         seen: dict[UUID, tuple[int, float]] = {}
