@@ -190,6 +190,17 @@ async def test_nothing_comes_after_the_end(bus: BusWorld) -> None:
     assert event.terminal
 
 
+async def test_text_that_json_can_not_hold_is_told_all_the_same(bus: BusWorld) -> None:
+    """One odd character from a model must not silence a worker for everybody."""
+    run = new_id()
+    finished = FinishedRun(new_id(), "cli", terminal_id(1), {"state": "done", "reply": "half \ud83d", "n": 10**30})
+    await bus.bulletin.publish(Batch(events=[(run, notice(1, 0, 1, "half \ud83d and \0"))], finished=[finished]))
+
+    (event,) = await bus.streams.read(run, after="0-0")
+    assert event.data["text"] == "half \ufffd and \ufffd"
+    assert (await bus.streams.results([finished.run]))[finished.run]["reply"] == "half \ufffd"
+
+
 async def test_futures_are_there_or_not(bus: BusWorld) -> None:
     """Whoever waits asks for all of its runs at once."""
     one, two = ended(reply="one"), ended(reply="zwei ü")

@@ -150,10 +150,11 @@ async def test_a_hundred_accepts_with_one_key_make_one_run(world: World) -> None
 
 async def test_text_that_jsonb_can_not_hold_is_taken_all_the_same(world: World) -> None:
     """A stray NUL or half a surrogate pair must not cost a person the message."""
-    await world.accept(new_run("grüß\u2028 🙂 'quoted' \\u0000"))
+    await world.accept(new_run("grüß\u2028 🙂 'quoted' \\u0000 \0 \ud83d"))
     claim = await world.claim()
 
-    assert claim.text == "grüß\u2028 🙂 'quoted' \\u0000"
+    assert claim.text == "grüß\u2028 🙂 'quoted' \\u0000 \ufffd \ufffd"
+    assert bodies(claim)[0]["content"] == claim.text
 
 
 # claim

@@ -2,9 +2,9 @@
 
 import asyncio
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 
-import orjson
 import structlog
 
 from services.agent_worker.actions.attempt import Attempt
@@ -28,7 +28,7 @@ async def intents(attempt: Attempt, calls: Sequence[ToolCall]) -> list[Intent]:
         if spec is None or spec.effect == "read":
             continue
         proof = await attempt.desk.toolbox.prove(call, _use(attempt, index))
-        digest = hashlib.sha256(orjson.dumps(call["arguments"], option=orjson.OPT_SORT_KEYS)).hexdigest()
+        digest = hashlib.sha256(json.dumps(call["arguments"], sort_keys=True).encode()).hexdigest()
         written.append(Intent(index, call["id"], call["name"], spec.effect, digest, proof))
     return written
 

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import orjson
 
+from shared.adapters.postgres.documents import to_json
 from shared.domain.chat import Message
 from shared.domain.run import RunKind, RunState, Settlement, Source, Stage
 from shared.messages.run_events import ACCEPTED_ID
@@ -20,7 +21,7 @@ LIVING = frozenset({"alive", "draining"})
 
 def as_json(value: Any) -> Any:
     """A copy as it comes back from ``jsonb``: nothing that the caller changes later reaches the store."""
-    return orjson.loads(orjson.dumps(value, default=str))
+    return orjson.loads(to_json(value))
 
 
 @dataclass(slots=True)

@@ -4,8 +4,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-import orjson
-
+from shared.adapters.postgres.documents import to_json
 from shared.adapters.redis.connection import COMMAND_TIMEOUT, Redis, bounded, raise_if_refused
 from shared.adapters.redis.wake_ups import add_wake_up
 from shared.messages import routes
@@ -51,7 +50,7 @@ class RedisBulletin:
             pipeline.publish(routes.run_channel(run), "")
 
     def _add_event(self, pipeline: Any, run: UUID, event: RunEvent) -> None:
-        fields = {"type": event.type, "data": orjson.dumps(event.data, default=str)}
+        fields = {"type": event.type, "data": to_json(event.data)}
         pipeline.xadd(routes.run_events(run), fields, id=event.id, maxlen=STREAM_ENTRIES, approximate=True)
 
     def _add_finished(self, pipeline: Any, finished: FinishedRun) -> None:
@@ -59,7 +58,7 @@ class RedisBulletin:
         event = RunEvent(finished.terminal, terminal_type(str(finished.outcome.get("state"))), finished.outcome)
         self._add_event(pipeline, run, event)
         pipeline.expire(routes.run_events(run), self._stream_ttl)
-        pipeline.set(routes.run_result(run), orjson.dumps(finished.outcome, default=str), ex=self._result_ttl)
+        pipeline.set(routes.run_result(run), to_json(finished.outcome), ex=self._result_ttl)
         pipeline.publish(routes.run_channel(run), "")
         pipeline.publish(routes.FINISHED, str(run))
 

@@ -197,3 +197,13 @@ async def test_a_crash_around_any_write_loses_nothing_and_repeats_no_act(write: 
         assert bought + len(heir.model.requests) == 3 + (bought - stored)
         assert await room.every_call_is_booked()
         assert await heir.every_call_is_booked()
+
+
+async def test_arguments_that_no_json_can_hold_break_nothing() -> None:
+    """Models write any number of digits, and half of an emoji."""
+    odd = call("exec", "c1", x=10**30, y="\ud83d")
+    room = await Room(ModelAnswer("", tool_calls=[odd], stop_reason="tool_use"), ModelAnswer("ok")).open()
+    outcome = await room.answer()
+
+    assert (outcome["state"], outcome["reply"]) == ("done", "ok")
+    assert len(room.tools.done) == 1
