@@ -83,6 +83,9 @@ class FaultyRuns:
     async def published(self, runs: Sequence[UUID]) -> None:
         await self._runs.published(runs)
 
+    async def tell_again(self, *, ended_within: timedelta) -> int:
+        return await self._runs.tell_again(ended_within=ended_within)
+
     async def expire(self, *, limit: int) -> Sequence[UUID]:
         return await self._runs.expire(limit=limit)
 
@@ -100,3 +103,9 @@ class FlakyBulletin:
             raise TryLater("Redis can't be reached")
         await self._bulletin.publish(batch)
         self.batches.append(batch)
+
+    async def is_emptied(self) -> bool:
+        return await self._bulletin.is_emptied()
+
+    async def mark_filled(self) -> None:
+        await self._bulletin.mark_filled()

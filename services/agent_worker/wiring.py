@@ -25,7 +25,7 @@ from services.agent_worker.edge.workspace_files import WorkspaceFiles
 from services.agent_worker.ports import Tool
 from services.agent_worker.rules.tool_output import output_limit
 from services.agent_worker.settings import Settings
-from shared.actions.sweep import forget_abandoned, publish_unpublished, sweep_for_ever
+from shared.actions.sweep import forget_abandoned, publish_unpublished, refill, sweep_for_ever
 from shared.actions.watch_peers import PeerWatch
 from shared.adapters.foundation import Foundation, open_foundation
 from shared.adapters.models.open_model import open_models
@@ -109,6 +109,7 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
                 _take_if_free(hand, conversation)
             for conversation in await _orphans(runs, hand, desk):
                 _take_if_free(hand, conversation)
+            await refill(runs, bulletin)
             await publish_unpublished(runs, bulletin)
             await forget_abandoned(wake_ups, bulletin)
 

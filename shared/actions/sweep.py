@@ -17,6 +17,9 @@ EVERY = timedelta(seconds=1)
 GRACE = timedelta(seconds=1)
 """Work younger than this is on its normal way and not looked for."""
 
+KEPT = timedelta(hours=1)
+"""For how long Redis keeps streams and futures, and so what an emptied one is given back."""
+
 ABANDONED = timedelta(seconds=30)
 LIMIT = 200
 
@@ -29,6 +32,19 @@ async def sweep_for_ever(sweep: Callable[[], Awaitable[None]], clock: Clock, cha
             await sweep()
         except TryLater as fault:
             log.warning("sweep_put_off", reason=str(fault))
+
+
+async def refill(runs: Runs, bulletin: Bulletin) -> bool:
+    """Have the ends of the last hour told again when Redis was emptied; true when it was.
+
+    Marked only afterwards: who dies in between leaves it to the next sweep, and telling twice changes nothing.
+    """
+    if not await bulletin.is_emptied():
+        return False
+    ends = await runs.tell_again(ended_within=KEPT)
+    await bulletin.mark_filled()
+    log.info("redis_refilled", ends=ends)
+    return True
 
 
 async def publish_unpublished(runs: Runs, bulletin: Bulletin, *, older_than: timedelta = GRACE) -> int:

@@ -61,6 +61,14 @@ class Bulletin(Protocol):
         """Tell everything in one pipeline. Telling again what was told changes nothing. Raises ``TryLater``."""
         ...
 
+    async def is_emptied(self) -> bool:
+        """Whether Redis holds nothing of ours: it was started anew, or emptied. Raises ``TryLater``."""
+        ...
+
+    async def mark_filled(self) -> None:
+        """Say that what Redis should hold was told again, or is about to be. Raises ``TryLater``."""
+        ...
+
 
 class RunStreams(Protocol):
     """Reads what was told of runs."""

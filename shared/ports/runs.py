@@ -94,6 +94,10 @@ class Runs(Protocol):
         """Remember that these were told."""
         ...
 
+    async def tell_again(self, *, ended_within: timedelta) -> int:
+        """Forget that the ends of the last while were told, so that the sweep tells them once more; how many."""
+        ...
+
     async def expire(self, *, limit: int) -> Sequence[UUID]:
         """Fail runs whose deadline has passed, whoever holds them."""
         ...

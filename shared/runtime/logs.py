@@ -9,8 +9,11 @@ import structlog
 QUIET = ("httpx", "httpx2", "httpcore", "httpcore2", "anthropic", "openai", "apscheduler", "rq", "uvicorn", "asyncio")
 
 
-def set_up_logs(service: str, *, level: str = "info", suppress: Sequence[str] = ()) -> None:
-    """Send our own events and the libraries' warnings to stderr: JSON lines, or readable ones on a terminal."""
+def set_up_logs(service: str, *, level: str = "info", form: str = "", suppress: Sequence[str] = ()) -> None:
+    """Send our own events and the libraries' warnings to stderr.
+
+    ``form`` is ``json`` (one object a line) or ``text``; empty: text on a terminal, JSON elsewhere.
+    """
     number = logging.getLevelNamesMapping().get(level.upper(), logging.INFO)
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -19,7 +22,11 @@ def set_up_logs(service: str, *, level: str = "info", suppress: Sequence[str] = 
         structlog.processors.format_exc_info,
     ]
     last: structlog.typing.Processor
-    last = structlog.dev.ConsoleRenderer() if sys.stderr.isatty() else structlog.processors.JSONRenderer()
+    last = (
+        structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+        if _readable(form)
+        else structlog.processors.JSONRenderer()
+    )
     structlog.configure(
         processors=[*shared, last],
         wrapper_class=structlog.make_filtering_bound_logger(number),
@@ -36,3 +43,7 @@ def set_up_logs(service: str, *, level: str = "info", suppress: Sequence[str] = 
 
 def _drop_record(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
     return structlog.stdlib.ProcessorFormatter.remove_processors_meta(None, "", event)
+
+
+def _readable(form: str) -> bool:
+    return form == "text" or (form != "json" and sys.stderr.isatty())

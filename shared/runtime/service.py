@@ -54,7 +54,8 @@ def run(name: str, open_service: OpenService, argv: Sequence[str] | None = None)
         os.environ["LUCYD_CONFIG"] = str(arguments.config.expanduser().absolute())
     try:
         configuration = load_configuration(arguments.config, os.environ)
-        set_up_logs(name, level=configuration.logging.level, suppress=configuration.logging.suppress)
+        logging = configuration.logging
+        set_up_logs(name, level=logging.level, form=logging.format, suppress=logging.suppress)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(_live(name, open_service, configuration))
     except ConfigError as fault:

@@ -267,6 +267,15 @@ async def test_two_followers_of_one_run_are_both_nudged(bus: BusWorld) -> None:
         await asyncio.wait_for(stays.wait(), 5)
 
 
+async def test_an_emptied_redis_is_known_by_its_missing_generation(bus: BusWorld) -> None:
+    """What it held is told again then, from Postgres."""
+    assert await bus.bulletin.is_emptied()
+    await bus.bulletin.mark_filled()
+    assert not await bus.bulletin.is_emptied()
+    await bus.forget_everything()
+    assert await bus.bulletin.is_emptied()
+
+
 def test_keys_are_those_that_people_rely_on() -> None:
     """Operators and clients read them; they do not change."""
     run = new_id()

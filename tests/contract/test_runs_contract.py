@@ -660,6 +660,9 @@ async def test_ends_that_were_not_told_are_found_until_they_are(world: World) ->
     await world.runs.published(runs[:1])
     (left,) = await world.runs.unpublished(older_than=NO_TIME, limit=9)
     assert (left.run, left.outcome["reply"]) == (runs[1], "hi")
+    assert await world.runs.tell_again(ended_within=NO_TIME) == 0
+    assert await world.runs.tell_again(ended_within=timedelta(hours=1)) == 1  # the other was not told yet
+    assert [ended.run for ended in await world.runs.unpublished(older_than=NO_TIME, limit=9)] == runs
 
 
 # expire

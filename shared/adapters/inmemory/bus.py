@@ -32,6 +32,7 @@ class _Kept:
     results: dict[UUID, Mapping[str, Any]] = field(default_factory=dict)
     monitor: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
     owners: dict[str, str] = field(default_factory=dict)
+    filled: bool = False
 
 
 class InMemoryBus:
@@ -111,6 +112,14 @@ class InMemoryBus:
                 self._kept.owners[conversation] = owner
             else:
                 self._kept.owners.pop(conversation, None)
+
+    async def is_emptied(self) -> bool:
+        """See ``Bulletin.is_emptied``."""
+        return not self._kept.filled
+
+    async def mark_filled(self) -> None:
+        """See ``Bulletin.mark_filled``."""
+        self._kept.filled = True
 
     async def read(self, run: UUID, *, after: str, limit: int = 500) -> Sequence[RunEvent]:
         """See ``RunStreams.read``."""

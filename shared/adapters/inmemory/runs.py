@@ -247,6 +247,18 @@ class InMemoryRuns:
         for run in runs:
             self._tables.runs[run].published = True
 
+    async def tell_again(self, *, ended_within: timedelta) -> int:
+        """See ``Runs.tell_again``."""
+        since = self._tables.clock.now() - ended_within
+        again = [
+            run
+            for run in self._tables.runs.values()
+            if run.published and run.kind != "reset" and run.finished_at is not None and run.finished_at > since
+        ]
+        for run in again:
+            run.published = False
+        return len(again)
+
     async def expire(self, *, limit: int) -> Sequence[UUID]:
         """See ``Runs.expire``."""
         now = self._tables.clock.now()

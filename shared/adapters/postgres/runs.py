@@ -43,6 +43,18 @@ select id, conversation, terminal, outcome from runs
 where published_at is null and finished_at < now() - %s order by finished_at limit %s
 """
 PUBLISHED = "update runs set published_at = now() where id = any(%s) and published_at is null"
+# The ids of runs are UUIDv7: their order is that of acceptance, and their index serves for "lately".
+TELL_AGAIN = """
+with again as (
+  update runs set published_at = null
+    where id > (lpad(to_hex((extract(epoch from now() - %s) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid
+      and finished_at > now() - %s and published_at is not null and kind <> 'reset' returning 1
+)
+select count(*) from again
+"""
+LONGEST_RUN = timedelta(days=1)
+"""How long before its end a run may have been accepted to be told again."""
+
 ORPHANS = """
 select r.conversation from runs r join conversations c on c.key = r.conversation
 where (r.state in ('accepted', 'running') or (r.state = 'waiting' and r.wake_at < now()))
@@ -175,6 +187,11 @@ class PostgresRuns:
     async def published(self, runs: Sequence[UUID]) -> None:
         """See ``Runs.published``."""
         await self._database.rows(PUBLISHED, (list(runs),))
+
+    async def tell_again(self, *, ended_within: timedelta) -> int:
+        """See ``Runs.tell_again``."""
+        count: int = await self._database.value(TELL_AGAIN, (ended_within + LONGEST_RUN, ended_within))
+        return count
 
     async def expire(self, *, limit: int) -> Sequence[UUID]:
         """See ``Runs.expire``."""

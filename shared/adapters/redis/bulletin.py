@@ -7,6 +7,7 @@ from uuid import UUID
 from shared.adapters.postgres.documents import to_json
 from shared.adapters.redis.connection import COMMAND_TIMEOUT, Redis, bounded, raise_if_refused
 from shared.adapters.redis.wake_ups import add_wake_up
+from shared.ids import new_id
 from shared.messages import routes
 from shared.messages.run_events import RunEvent, terminal_type
 from shared.ports.bus import Batch
@@ -39,6 +40,14 @@ class RedisBulletin:
         _add_views(pipeline, batch)
         if len(pipeline) > 0:
             raise_if_refused(await bounded(pipeline.execute(raise_on_error=False), COMMAND_TIMEOUT))
+
+    async def is_emptied(self) -> bool:
+        """See ``Bulletin.is_emptied``."""
+        return not await bounded(self._client.exists(routes.GENERATION), COMMAND_TIMEOUT)
+
+    async def mark_filled(self) -> None:
+        """See ``Bulletin.mark_filled``."""
+        await bounded(self._client.set(routes.GENERATION, str(new_id()), nx=True), COMMAND_TIMEOUT)
 
     def _add_events(self, pipeline: Any, batch: Batch) -> None:
         told: set[UUID] = set()

@@ -200,11 +200,11 @@ async def test_what_was_on_its_way_when_the_flusher_stopped_is_told_by_the_last_
     """A drain cancels the flusher and then flushes once more."""
     told = Told()
 
-    class Slow:
+    class Slow(FlakyBulletin):
         async def publish(self, batch: Batch) -> None:
             await asyncio.sleep(10)
 
-    outlet = Outlet(Slow(), InMemoryWorld().runs, told.clock)
+    outlet = Outlet(Slow(told.bulletin), InMemoryWorld().runs, told.clock)
     outlet.add(RUN, RunEvent("1-1", "notice", {}))
     with_slow = asyncio.create_task(outlet.flush())
     await asyncio.sleep(0.01)

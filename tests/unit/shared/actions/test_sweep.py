@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from shared.actions.sweep import ABANDONED, forget_abandoned, publish_unpublished, sweep_for_ever
+from shared.actions.sweep import ABANDONED, KEPT, forget_abandoned, publish_unpublished, refill, sweep_for_ever
 from shared.adapters.inmemory.bus import InMemoryBus
 from shared.adapters.inmemory.clock import ManualClock
 from shared.errors import TryLater
@@ -36,6 +36,29 @@ async def test_an_end_that_was_never_told_is_told_once() -> None:
     assert (await bus.results([claim.run]))[claim.run]["reply"] == "hi"
     (event,) = await bus.read(claim.run, after="0-0")
     assert event.type == "done"
+
+
+async def test_an_emptied_redis_is_given_back_the_ends_of_the_last_hour() -> None:
+    """Futures are promised for an hour, whatever happens to Redis in between."""
+    world = InMemoryWorld()
+    bus = InMemoryBus(world.clock)
+    world.me = await world.hire()
+    assert await refill(world.runs, bus)  # a Redis that was never used is empty too
+    assert not await refill(world.runs, bus)
+    await world.accept(new_run())
+    claim = await world.claim()
+    await world.store(claim, final_write(claim, "hi"))
+    await publish_unpublished(world.runs, bus, older_than=timedelta(0))
+    bus.forget_everything()
+    assert await bus.results([claim.run]) == {}
+    assert await refill(world.runs, bus)
+    world.clock.advance(1.1)
+    assert await publish_unpublished(world.runs, bus) == 1
+    assert (await bus.results([claim.run]))[claim.run]["reply"] == "hi"
+    world.clock.advance(KEPT.total_seconds())
+    bus.forget_everything()
+    assert await refill(world.runs, bus)
+    assert await publish_unpublished(world.runs, bus) == 0
 
 
 async def test_wake_ups_of_dead_readers_are_dropped() -> None:
