@@ -19,14 +19,13 @@ def set_up_logs(service: str, *, level: str = "info", form: str = "", suppress: 
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
-        structlog.processors.format_exc_info,
     ]
     last: structlog.typing.Processor
-    last = (
-        structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
-        if _readable(form)
-        else structlog.processors.JSONRenderer()
-    )
+    if form == "text" or (form != "json" and sys.stderr.isatty()):
+        last = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    else:
+        shared.append(structlog.processors.format_exc_info)
+        last = structlog.processors.JSONRenderer()
     structlog.configure(
         processors=[*shared, last],
         wrapper_class=structlog.make_filtering_bound_logger(number),
@@ -43,7 +42,3 @@ def set_up_logs(service: str, *, level: str = "info", form: str = "", suppress: 
 
 def _drop_record(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
     return structlog.stdlib.ProcessorFormatter.remove_processors_meta(None, "", event)
-
-
-def _readable(form: str) -> bool:
-    return form == "text" or (form != "json" and sys.stderr.isatty())
