@@ -1,5 +1,6 @@
 """Start Lucyd on this machine and stay with it: the story behind ``make run`` and ``lucyd up``."""
 
+import asyncio
 import json
 import os
 import sys
@@ -13,13 +14,15 @@ from pathlib import Path
 
 from deploy.local import ports, readiness, state
 from deploy.local.child import Child
-from deploy.local.greeting import greeting
+from deploy.local.greeting import TokenPlace, greeting
 from deploy.local.interruption import StopAsked, stop_on_signals
 from deploy.local.keeper import Keeper, Program, stop_together
 from deploy.local.log_file import open_log
 from deploy.local.servers import Servers, run_servers
 from deploy.local.workspace import provide_workspace
 from shared.adapters.postgres.migrate import migrate
+from shared.adapters.postgres.pool import open_database
+from shared.adapters.postgres.workspace_id import check_workspace
 from shared.errors import ConfigError
 from shared.runtime.settings import Configuration, load_configuration
 
@@ -66,16 +69,17 @@ def launch(
         _refuse_busy_port(configuration)
         with run_servers(claim, configuration.database_url, configuration.redis_url, show=say) as servers:
             migrate(servers.database_url)
+            asyncio.run(_check_workspace(servers.database_url, configuration.workspace))
             environment = service_environment(environ, options, claim.folder, servers)
             programs = service_programs(command_of, claim, environment, options.workers)
             keepers += [Keeper(program, say) for program in programs]
             address = _address(configuration)
             with _running(keepers), _announced(claim.folder, address, servers):
                 watch = partial(_watch, servers, keepers)
-                _wait_until_ready(configuration, watch, claim.folder / "logs" / "gateway.log")
+                _wait_until_ready(configuration, servers, watch, claim.folder / "logs")
                 model = configuration.models.get("primary") or next(iter(configuration.models.values()), None)
-                folder, here = claim.folder, Path.cwd()
-                print(greeting(address, token_file=token_file, data_dir=folder, model=model, here=here), flush=True)
+                token = TokenPlace(token_file, configuration.http.token_env, _dotenv_of_token(configuration, environ))
+                print(greeting(address, token=token, data_dir=claim.folder, model=model, here=Path.cwd()), flush=True)
                 while True:
                     time.sleep(_LOOK.total_seconds())
                     watch()
@@ -94,6 +98,11 @@ def _provide_token(configuration: Configuration, folder: Path) -> Path | None:
         return None
     state.keep_secret(file)
     return file
+
+
+def _dotenv_of_token(configuration: Configuration, environ: Mapping[str, str]) -> Path | None:
+    """The .env that the token came from, which the person's shell knows nothing of."""
+    return None if environ.get(configuration.http.token_env) else configuration.dotenv_file
 
 
 def _refuse_busy_port(configuration: Configuration) -> None:
@@ -177,11 +186,19 @@ def _announced(folder: Path, http: str, servers: Servers) -> Iterator[None]:
         file.unlink(missing_ok=True)
 
 
-def _wait_until_ready(configuration: Configuration, watch: Callable[[], None], log: Path) -> None:
+async def _check_workspace(database_url: str, workspace: Path) -> None:
+    """Refuse a workspace that no worker could run on, before anybody is told that all is ready."""
+    async with open_database(database_url, application="lucyd up", connections=1) as database:
+        await check_workspace(database, workspace)
+
+
+def _wait_until_ready(configuration: Configuration, servers: Servers, watch: Callable[[], None], logs: Path) -> None:
+    """Ready means that a message is answered: the gateway takes it, and a worker runs."""
     until = time.monotonic() + _READY_TAKES.total_seconds()
-    while not readiness.is_ready(configuration.http.host, configuration.http.port):
+    http = configuration.http
+    while not (readiness.is_ready(http.host, http.port) and readiness.has_worker(servers.redis_url)):
         if time.monotonic() >= until:
             seconds = f"{_READY_TAKES.total_seconds():g}"
-            raise ConfigError([f"the gateway was not ready within {seconds} s: see {log} and the logs beside it"])
+            raise ConfigError([f"gateway and worker were not ready within {seconds} s: see the logs in {logs}"])
         watch()
         time.sleep(_LOOK_WHILE_STARTING.total_seconds())

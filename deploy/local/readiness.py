@@ -1,6 +1,10 @@
-"""Ask the gateway whether it is ready."""
+"""Ask whether there is somebody to talk with: the gateway is ready, and a worker runs behind it."""
 
 import http.client
+
+import redis
+
+from shared.messages.routes import MONITOR_WORKERS
 
 _WILDCARDS = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}  # noqa: S104 - recognised, not bound
 
@@ -8,6 +12,17 @@ _WILDCARDS = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}  # noqa: S10
 def address_of(host: str) -> str:
     """Return where a server that listens at ``host`` is reached from this machine."""
     return _WILDCARDS.get(host, host)
+
+
+def has_worker(redis_url: str) -> bool:
+    """Tell whether an agent worker has said that it runs; a Redis that does not answer is a no."""
+    client = redis.Redis.from_url(redis_url, socket_timeout=2, socket_connect_timeout=2)
+    try:
+        return next(client.scan_iter(match=f"{MONITOR_WORKERS}*", count=1000), None) is not None
+    except redis.RedisError:
+        return False
+    finally:
+        client.close()
 
 
 def is_ready(host: str, port: int) -> bool:

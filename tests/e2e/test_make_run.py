@@ -29,7 +29,7 @@ class Launched:
         self.port = free_port()
         self.out = home / "launcher.out"
         kept = {name: value for name, value in os.environ.items() if name in {"PATH", "LANG", "TMPDIR"}}
-        self.environment = {**kept, "HOME": str(home), "LUCYD_HTTP_PORT": str(self.port), **environment}
+        self.environment: dict[str, str] = {**kept, "HOME": str(home), "LUCYD_HTTP_PORT": str(self.port), **environment}
         self._project = project
         self.popen: subprocess.Popen[bytes] | None = None
 
@@ -125,6 +125,26 @@ def test_a_stranger_starts_it_talks_to_it_and_finds_everything_again(launched: L
     assert "from-the-shell" in history
     assert seconds < READY_WITHIN
     assert launched.stop(signal.SIGTERM) == 0
+
+
+def test_a_chat_sent_the_moment_it_is_ready_is_answered(launched: Launched) -> None:
+    """Ready means that somebody answers, also at the very first start, when there is nothing yet."""
+    launched.start()
+    said = launched.lucyd("send", "are you there?")
+    assert said.returncode == 0, said.stderr
+    assert said.stdout.strip()
+
+
+def test_a_workspace_that_is_not_there_is_one_sentence_and_no_greeting(launched: Launched) -> None:
+    """Nobody is told that all is ready when no worker can run."""
+    launched.home.joinpath("lucyd.toml").write_text('[agent]\nworkspace = "/nowhere/at/all"\n')
+    launched.environment["LUCYD_CONFIG"] = str(launched.home / "lucyd.toml")
+    with pytest.raises(AssertionError, match="workspace /nowhere/at/all"):
+        launched.start()
+    assert launched.popen is not None
+    assert launched.popen.wait(20) == 1
+    assert "Lucyd is ready" not in launched.text
+    assert "Traceback" not in launched.text
 
 
 def test_a_worker_killed_in_the_middle_of_a_chat_is_started_again_and_the_chat_is_answered(launched: Launched) -> None:

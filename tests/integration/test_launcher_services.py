@@ -31,7 +31,8 @@ from deploy.local.launch import Options, launch
 from shared.errors import ConfigError
 
 GATEWAY = '''
-import http.server, os
+import http.server, os, redis
+redis.Redis.from_url(os.environ["LUCYD_REDIS_URL"]).hset("lucyd:monitor:worker:1", "state", "ready")
 class Answer(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200 if self.path == "/readyz" else 404)

@@ -11,10 +11,17 @@ from shared.errors import ConfigError
 from shared.ids import new_id
 
 ID_FILE = ".lucyd-workspace"
-KNOWN = "select value #>> '{}' from settings where key = 'workspace_id'"
+# ``seen`` turns true once somebody has found the id in the folder: until then a missing file is a first start that was
+# broken off, afterwards it is another folder.
+KNOWN = """
+select value ->> 'id', (value ->> 'seen')::boolean from settings where key = 'workspace_id'
+"""
 CLAIM = """
-insert into settings (key, value) values ('workspace_id', to_jsonb(%s::text))
-on conflict (key) do update set key = excluded.key returning value #>> '{}'
+insert into settings (key, value) values ('workspace_id', jsonb_build_object('id', %s::text, 'seen', false))
+on conflict (key) do nothing
+"""
+SEEN = """
+update settings set value = value || '{"seen": true}', updated_at = now() where key = 'workspace_id'
 """
 TRIES = 40
 PAUSE = 0.05
@@ -29,25 +36,23 @@ async def check_workspace(database: Database, workspace: Path) -> UUID:
         raise ConfigError(
             [f"The workspace {workspace} is not there; set [agent] workspace, or copy workspace.example."]
         )
-    known = await database.value(KNOWN) or await database.value(CLAIM, (_read(workspace) or str(new_id()),))
+    await database.rows(CLAIM, (_read(workspace) or str(new_id()),))
     for _ in range(TRIES):
+        known, seen = (await database.rows(KNOWN))[0]
         found = _read(workspace)
-        if found is None and await _is_new(database):
+        if found is None and not seen:
             found = _write(workspace, known)
         if found == known:
+            if not seen:
+                await database.rows(SEEN)
             return UUID(known)
-        await asyncio.sleep(PAUSE)  # another worker may be about to write it
+        await asyncio.sleep(PAUSE)  # a shared folder may show late what another worker has just written
     raise ConfigError(
         [
-            f"The workspace {workspace} is not the one that this database belongs to. If it is meant to be, write "
-            f"{known} into {workspace / ID_FILE}."
+            f"The workspace {workspace} is not the one that this database belongs to (its file {ID_FILE} is missing or "
+            f"names another one). Set [agent] workspace to the right folder; if this is it, write {known} into {ID_FILE}."
         ]
     )
-
-
-async def _is_new(database: Database) -> bool:
-    """A database without any conversation has nothing to lose to another folder."""
-    return not await database.value("select exists (select 1 from conversations)")
 
 
 def _read(workspace: Path) -> str | None:
