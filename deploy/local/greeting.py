@@ -2,27 +2,51 @@
 
 import shlex
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from shared.domain.provider import ModelSpec
 
 
-def greeting(http: str, *, token_file: Path | None, data_dir: Path, model: ModelSpec | None, here: Path) -> str:
+@dataclass(frozen=True, slots=True)
+class TokenPlace:
+    """Where the bearer token is: in ``file``, else in ``variable``, which ``dotenv`` sets where the shell does not."""
+
+    file: Path | None
+    variable: str = "LUCYD_HTTP_TOKEN"
+    dotenv: Path | None = None
+
+    @property
+    def told(self) -> str:
+        """Half a line about it."""
+        if self.file is not None:
+            return str(self.file)
+        if self.dotenv is not None:
+            return f"{self.variable} is set in {self.dotenv}"
+        return f"from the environment ({self.variable})"
+
+    @property
+    def in_shell(self) -> str:
+        """How a shell writes it."""
+        return f"${self.variable}" if self.file is None else f"$(cat {shlex.quote(str(self.file))})"
+
+
+def greeting(http: str, *, token: TokenPlace, data_dir: Path, model: ModelSpec | None, here: Path) -> str:
     """Return the text: where everything is, which model answers, and two ways to talk.
 
-    ``token_file`` None means that the token came with the configuration. ``here`` is the folder the person is in.
+    ``here`` is the folder the person is in.
     """
-    token = "$LUCYD_HTTP_TOKEN" if token_file is None else f"$(cat {shlex.quote(str(token_file))})"
     lucyd = _seen_from(here, Path(sys.executable).with_name("lucyd"))
     lines = [
         "",
         f"Lucyd is ready: {http}",
-        f"  token   {'from the configuration (LUCYD_HTTP_TOKEN)' if token_file is None else token_file}",
+        f"  token   {token.told}",
         f"  data    {data_dir}",
         f"  logs    {data_dir / 'logs'}",
         *_model_lines(model),
         "",
-        f"  curl -s {http}/api/v1/chat -H \"Authorization: Bearer {token}\" -H 'Content-Type: application/json' \\",
+        f'  curl -s {http}/api/v1/chat -H "Authorization: Bearer {token.in_shell}"'
+        " -H 'Content-Type: application/json' \\",
         '    -d \'{"message": "Hello, who are you?"}\'',
         f"  {shlex.quote(str(lucyd))} chat",
         "",

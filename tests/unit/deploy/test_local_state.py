@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from deploy.local import ports, state
-from deploy.local.greeting import greeting
+from deploy.local.greeting import TokenPlace, greeting
 from deploy.local.workspace import provide_workspace
 from shared.domain.provider import ModelSpec
 from shared.errors import ConfigError
@@ -76,11 +76,16 @@ def test_the_greeting_says_when_no_model_is_configured_and_shows_no_token(tmp_pa
     """Whoever talks to the stand-in should know it; and terminals are recorded and shared."""
     file = tmp_path / "a b" / "http_token"
     offline = ModelSpec(name="primary", provider="offline", model="offline")
-    text = greeting("http://127.0.0.1:8100", token_file=file, data_dir=tmp_path, model=offline, here=tmp_path)
+    text = greeting("http://127.0.0.1:8100", token=TokenPlace(file), data_dir=tmp_path, model=offline, here=tmp_path)
     assert "no model is configured" in text
     assert f"$(cat '{file}')" in text
     real = ModelSpec(name="primary", provider="anthropic", model="claude", api_key="sk-secret")
-    text = greeting("http://127.0.0.1:8100", token_file=None, data_dir=tmp_path, model=real, here=tmp_path)
+    text = greeting("http://127.0.0.1:8100", token=TokenPlace(None), data_dir=tmp_path, model=real, here=tmp_path)
     assert "claude (anthropic)" in text
     assert "sk-secret" not in text
     assert "$LUCYD_HTTP_TOKEN" in text
+    dotenv = tmp_path / ".env"
+    token = TokenPlace(None, "MY_TOKEN", dotenv)
+    text = greeting("http://127.0.0.1:8100", token=token, data_dir=tmp_path, model=real, here=tmp_path)
+    assert 'Bearer $MY_TOKEN"' in text
+    assert f"MY_TOKEN is set in {dotenv}" in text
