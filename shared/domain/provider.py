@@ -14,7 +14,8 @@ ThinkingMode = Literal["adaptive", "budgeted", "disabled"]
 class ModelSpec:
     """One configured model; ``name`` is its role (``primary``, ``subagent``, ``compaction`` ...).
 
-    ``api_key`` is the key itself, read once at the door, and is left out of ``repr``.
+    ``api_key`` is the key itself, read once at the door, and is left out of ``repr``; ``api_key_env`` is the
+    variable it came from.
     ``max_context_tokens`` 0 means unknown. ``slot_id`` below 0 means none (llama-server).
     """
 
@@ -23,6 +24,7 @@ class ModelSpec:
     model: str
     base_url: str | None = None
     api_key: str | None = field(default=None, repr=False)
+    api_key_env: str | None = None
     max_tokens: int = 4096
     max_context_tokens: int = 0
     rates: Rates = field(default_factory=Rates)

@@ -12,7 +12,7 @@ import anthropic
 import httpx2
 
 from shared.adapters.models.anthropic_wire import AnthropicAnswer, request_body
-from shared.adapters.models.vendor_call import CALL_ID_HEADER, CONNECTION, Vendor, call_vendor, secrets_of
+from shared.adapters.models.vendor_call import CALL_ID_HEADER, CONNECTION, Vendor, call_vendor, refusal_of, secrets_of
 from shared.adapters.models.wire_json import to_wire
 from shared.domain.provider import ModelSpec
 from shared.ports.model import ModelAnswer, ModelRequest, OnDelta
@@ -29,7 +29,7 @@ class AnthropicModel:
     def __init__(self, spec: ModelSpec, client: anthropic.AsyncAnthropic) -> None:
         self._spec = spec
         self._client = client
-        self._vendor = Vendor(errors=anthropic.AnthropicError, secrets=secrets_of(spec))
+        self._vendor = Vendor(errors=anthropic.AnthropicError, secrets=secrets_of(spec), refusal=refusal_of(spec))
 
     @property
     def spec(self) -> ModelSpec:

@@ -46,7 +46,7 @@ def request_body(spec: ModelSpec, request: ModelRequest) -> dict[str, Any]:
     """The whole body of one call."""
     body: dict[str, Any] = {
         "model": spec.model,
-        "max_tokens": spec.max_tokens,
+        "max_tokens": request.max_tokens or spec.max_tokens,
         "messages": wire_messages(request.messages, vision=spec.supports_vision),
     }
     if system := wire_system(request.system, cache=spec.cache_control):
@@ -55,7 +55,8 @@ def request_body(spec: ModelSpec, request: ModelRequest) -> dict[str, Any]:
         body["tools"] = wire_tools(request.tools)
     if spec.supports_streaming:
         body["stream"] = True
-    body.update(_thinking(spec))
+    if request.max_tokens is None:
+        body.update(_thinking(spec))
     return body
 
 

@@ -17,6 +17,7 @@ from shared.errors import GiveUp, ModelRejected, TryLater
 LONGEST_MESSAGE = 300
 """Characters of the provider's own words; some servers echo the whole request in theirs."""
 
+_NOT_LET_IN = (401, 403)
 _STATUS_OF_ERROR = {
     # Errors inside a stream come without a status, because 200 was sent long before.
     "invalid_request_error": 400,
@@ -50,19 +51,23 @@ class ErrorInAnswer(Exception):
 
 
 def fault_of_status(
-    status: int, body: object, headers: Mapping[str, str], *, secrets: Collection[str] = ()
+    status: int, body: object, headers: Mapping[str, str], *, secrets: Collection[str] = (), refusal: str = ""
 ) -> TryLater | GiveUp:
-    """What a refused request means; ``secrets`` are blotted out, should the provider have repeated one."""
+    """What a refused request means; ``secrets`` are blotted out, should the provider have repeated one.
+
+    ``refusal`` begins the sentence when the caller is not let in: whose key it is and where it stands.
+    """
     said = short_message(body, secrets=secrets)
-    sentence = f"The model provider answered {status}" + (f": {said}" if said else ".")
+    answered = f"{refusal} ({status})" if refusal and status in _NOT_LET_IN else f"The model provider answered {status}"
+    sentence = answered + (f": {said}" if said else ".")
     if status == 429 or status >= 500:
         return TryLater(sentence, after=retry_after(headers))
     return ModelRejected(sentence)
 
 
-def fault_of_error(error: object, *, secrets: Collection[str] = ()) -> TryLater | GiveUp:
+def fault_of_error(error: object, *, secrets: Collection[str] = (), refusal: str = "") -> TryLater | GiveUp:
     """What an error object inside a 200 answer means; one that nobody knows is taken for passing, as a 500."""
-    return fault_of_status(_status_of_error(error), {"error": error}, {}, secrets=secrets)
+    return fault_of_status(_status_of_error(error), {"error": error}, {}, secrets=secrets, refusal=refusal)
 
 
 def lost_connection(cause: BaseException) -> TryLater:

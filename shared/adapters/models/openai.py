@@ -11,7 +11,7 @@ import httpx2
 import openai
 
 from shared.adapters.models.openai_wire import OpenAIAnswer, request_body
-from shared.adapters.models.vendor_call import CALL_ID_HEADER, CONNECTION, Vendor, call_vendor, secrets_of
+from shared.adapters.models.vendor_call import CALL_ID_HEADER, CONNECTION, Vendor, call_vendor, refusal_of, secrets_of
 from shared.adapters.models.wire_json import to_wire
 from shared.domain.provider import ModelSpec
 from shared.ports.model import ModelAnswer, ModelRequest, OnDelta
@@ -29,7 +29,7 @@ class OpenAIModel:
     def __init__(self, spec: ModelSpec, client: openai.AsyncOpenAI) -> None:
         self._spec = spec
         self._client = client
-        self._vendor = Vendor(errors=openai.OpenAIError, secrets=secrets_of(spec))
+        self._vendor = Vendor(errors=openai.OpenAIError, secrets=secrets_of(spec), refusal=refusal_of(spec))
 
     @property
     def spec(self) -> ModelSpec:

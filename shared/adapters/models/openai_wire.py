@@ -39,7 +39,7 @@ def request_body(spec: ModelSpec, request: ModelRequest) -> dict[str, Any]:
     body: dict[str, Any] = {
         "model": spec.model,
         # The vendor refuses the old name for its thinking models, and few others know the new one.
-        "max_completion_tokens" if _is_vendor(spec.base_url) else "max_tokens": spec.max_tokens,
+        **_answer_limit(spec, request.max_tokens),
         "messages": [
             *wire_system(request.system),
             *wire_messages(request.messages, vision=spec.supports_vision),
@@ -55,6 +55,13 @@ def request_body(spec: ModelSpec, request: ModelRequest) -> dict[str, Any]:
     if spec.slot_id >= 0:
         body["id_slot"] = spec.slot_id
     return body
+
+
+def _answer_limit(spec: ModelSpec, asked: int | None) -> dict[str, int]:
+    if not _is_vendor(spec.base_url):
+        return {"max_tokens": asked or spec.max_tokens}
+    # What the vendor's models reason counts too, and can't be turned off for all of them: a short errand needs room.
+    return {"max_completion_tokens": min(asked * 4, spec.max_tokens) if asked else spec.max_tokens}
 
 
 def _is_vendor(base_url: str | None) -> bool:

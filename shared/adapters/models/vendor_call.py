@@ -35,15 +35,25 @@ _LEFTOVERS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Vendor:
-    """What differs between the SDKs here: the root of their errors. ``secrets`` must not show up in any sentence."""
+    """What differs between the SDKs here: the root of their errors. ``secrets`` must not show up in any sentence;
+    ``refusal`` begins the one about a key that was not taken."""
 
     errors: type[Exception]
     secrets: Collection[str]
+    refusal: str = ""
 
 
 def secrets_of(spec: ModelSpec) -> tuple[str, ...]:
     """What a provider might repeat and nobody may read: the key, and long values of configured headers."""
     return tuple(value for value in (spec.api_key or "", *spec.headers.values()) if len(value) >= 8)
+
+
+def refusal_of(spec: ModelSpec) -> str:
+    """Who does not let us in, and with which variable's key; never the key."""
+    provider = f"The model provider ({spec.provider}, {spec.name})"
+    if not spec.api_key:
+        return f"{provider} refused a request without a key"
+    return f"{provider} refused the key" + (f" in {spec.api_key_env}" if spec.api_key_env else "")
 
 
 async def call_vendor(
@@ -74,7 +84,7 @@ async def call_vendor(
         seconds = f"{timeout.total_seconds():g}"
         raise ModelTimeout(f"The model provider did not finish its answer within {seconds} s.") from error
     except ErrorInAnswer as error:
-        raise fault_of_error(error.error, secrets=vendor.secrets) from error
+        raise fault_of_error(error.error, secrets=vendor.secrets, refusal=vendor.refusal) from error
     except (vendor.errors, httpx2.HTTPError) as error:
         raise _fault(error, vendor) from error
     finally:
@@ -121,7 +131,11 @@ def _fault(error: Exception, vendor: Vendor) -> LucydError:
     response = getattr(error, "response", None)
     if isinstance(response, httpx2.Response):
         return fault_of_status(
-            response.status_code, getattr(error, "body", None), response.headers, secrets=vendor.secrets
+            response.status_code,
+            getattr(error, "body", None),
+            response.headers,
+            secrets=vendor.secrets,
+            refusal=vendor.refusal,
         )
     # The SDKs wrap the transport's error; a connection that could not be made in time is a lost connection, too.
     return lost_connection(error.__cause__ or error)

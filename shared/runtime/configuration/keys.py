@@ -51,8 +51,8 @@ VENDORS: Mapping[str, Vendor] = {
 
 
 def first_set(names: Sequence[str], environ: Mapping[str, str]) -> str | None:
-    """The value of the first of these variables that is set and not empty."""
-    return next((environ[name] for name in names if environ.get(name)), None)
+    """The first of these variables that is set and not empty."""
+    return next((name for name in names if environ.get(name)), None)
 
 
 def is_vendors_own(vendor: Vendor, base_url: str | None) -> bool:

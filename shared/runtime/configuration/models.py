@@ -129,7 +129,8 @@ def _build(definition: Definition, environ: Mapping[str, str]) -> ModelSpec | Li
     if vendor is None or not table.model:
         return None
     base_url = table.base_url or environ.get(vendor.base_url_env) or vendor.base_url
-    api_key = _api_key(table, vendor, base_url, environ)
+    api_key_env = _api_key_env(table, vendor, base_url, environ)
+    api_key = environ[api_key_env] if api_key_env else None
     if api_key is None and is_vendors_own(vendor, base_url):
         names = table.api_key_env or " or ".join(vendor.key_envs)
         source.findings.warning(f"{source.name}: {at} is left out, because {names} is not set")
@@ -140,6 +141,7 @@ def _build(definition: Definition, environ: Mapping[str, str]) -> ModelSpec | Li
         model=table.model,
         base_url=base_url,
         api_key=api_key,
+        api_key_env=api_key_env,
         max_tokens=table.max_tokens,
         max_context_tokens=table.max_context_tokens,
         rates=_rates(table, at, source, free=vendor.provider == "offline" or not is_vendors_own(vendor, base_url)),
@@ -168,9 +170,10 @@ def _vendor(table: ModelTable, at: str, source: Source) -> Vendor | None:
     return None
 
 
-def _api_key(table: ModelTable, vendor: Vendor, base_url: str | None, environ: Mapping[str, str]) -> str | None:
+def _api_key_env(table: ModelTable, vendor: Vendor, base_url: str | None, environ: Mapping[str, str]) -> str | None:
+    """The variable with the key, if it is set."""
     if table.api_key_env:
-        return environ.get(table.api_key_env) or None
+        return table.api_key_env if environ.get(table.api_key_env) else None
     if table.base_url and not is_vendors_own(vendor, base_url):
         # A vendor's key never goes to another host unless the file names it.
         return None

@@ -3,6 +3,8 @@
 import pytest
 
 from shared.adapters.models.faults import fault_of_error, fault_of_status, retry_after, short_message
+from shared.adapters.models.vendor_call import refusal_of, secrets_of
+from shared.domain.provider import ModelSpec
 from shared.errors import ModelRejected, TryLater
 
 
@@ -65,3 +67,28 @@ def test_errors_inside_an_answer_are_told_apart(error: object, kind: type[Except
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 408, 413, 422])
 def test_what_the_provider_refuses_for_good_is_not_tried_again(status: int) -> None:
     assert isinstance(fault_of_status(status, None, {}), ModelRejected)
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        (
+            ModelSpec("primary", "anthropic", "m", api_key="sk-canary-4711", api_key_env="ANTHROPIC_API_KEY"),
+            "The model provider (anthropic, primary) refused the key in ANTHROPIC_API_KEY (401): no such key sk-***",
+        ),
+        (
+            ModelSpec("subagent", "openai", "m", api_key="sk-canary-4711"),
+            "The model provider (openai, subagent) refused the key (401): no such key sk-***",
+        ),
+        (
+            ModelSpec("primary", "openai", "m"),
+            "The model provider (openai, primary) refused a request without a key (401): no such key sk-***",
+        ),
+    ],
+)
+def test_a_refused_key_is_named_by_its_variable(spec: ModelSpec, says: str) -> None:
+    """With three providers and five variables, "401" alone sends people looking in the wrong place."""
+    body = {"error": {"message": "no such key sk-***"}}
+    fault = fault_of_status(401, body, {}, secrets=secrets_of(spec), refusal=refusal_of(spec))
+    assert str(fault) == says
+    assert str(fault_of_status(404, body, {}, refusal=refusal_of(spec))).startswith("The model provider answered 404")
