@@ -7,6 +7,7 @@ from pathlib import Path
 
 from services.agent_worker.actions.desk import CompactionManner, Manner
 from services.agent_worker.edge.workspace_files import TierNames
+from services.agent_worker.rules.exec_environment import exec_environment
 from services.agent_worker.rules.run_loop import Limits
 from shared.domain.provider import ModelSpec
 from shared.domain.routing import route_model
@@ -17,7 +18,7 @@ SOURCES = ("telegram", "http", "cli", "system", "user")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Plain values for the constructors in ``wiring``."""
+    """Plain values for the constructors in ``wiring``. ``environment`` is what commands may see."""
 
     database_url: str | None = field(repr=False)
     redis_url: str | None = field(repr=False)
@@ -82,7 +83,9 @@ class Settings:
             output_truncation=tools.output_truncation,
             exec_timeout=timedelta(seconds=tools.exec_timeout),
             exec_max_timeout=timedelta(seconds=tools.exec_max_timeout),
-            environment=configuration.environment,
+            environment=exec_environment(
+                configuration.environment, names=configuration.secret_names, values=configuration.secret_values
+            ),
         )
 
 

@@ -3,6 +3,7 @@
 Services take from it what they need at their own door (``services/<name>/settings.py``) and pass plain values on.
 """
 
+import copy
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -12,7 +13,7 @@ from typing import Any
 
 from shared.domain.provider import ModelSpec
 from shared.errors import ConfigError
-from shared.runtime.configuration.choose_models import OFFLINE_MODEL, FindOllama, choose_models
+from shared.runtime.configuration.choose_models import OFFLINE_MODEL, FindOllama, choose_models, provider_tables
 from shared.runtime.configuration.cross_checks import contradictions
 from shared.runtime.configuration.dotenv import parse_dotenv
 from shared.runtime.configuration.findings import Findings
@@ -28,6 +29,7 @@ from shared.runtime.configuration.places import (
     home_of,
 )
 from shared.runtime.configuration.reading import Source, Table, expanded, given, read_section
+from shared.runtime.configuration.secrets import ORDINARY, secrets_in, variables_named_in, vendors_variables
 from shared.runtime.configuration.sections.channels import Http
 from shared.runtime.configuration.sections.operation import Logging, ModelsRouting
 from shared.runtime.configuration.sections.whole import Sections
@@ -43,8 +45,9 @@ _PORTS = Range(1, 65535)
 class Configuration(Sections):
     """Sections and keys as in lucyd.toml, and what was worked out of them and the environment.
 
-    ``environment`` is the environment with ``.env`` added; children that Lucyd starts get it. Everything secret is left
-    out of ``repr``.
+    ``environment`` is the environment with ``.env`` added. ``secret_names`` are its variables that no command of the
+    agent may see: those that a ``*_env`` key names anywhere, and all of ``.env``; ``secret_values`` is what is known to
+    be secret, whatever variable it stands in. Everything secret is left out of ``repr``.
     """
 
     models: Mapping[str, ModelSpec] = field(default_factory=lambda: {OFFLINE_MODEL.name: OFFLINE_MODEL})
@@ -54,11 +57,14 @@ class Configuration(Sections):
     workspace: Path = field(default_factory=lambda: Path.home() / ".lucyd" / "workspace")
     workspace_given: bool = False
     config_file: Path | None = None
+    dotenv_file: Path | None = None
     database_url: str | None = field(default=None, repr=False)
     redis_url: str | None = field(default=None, repr=False)
     http_token: str | None = field(default=None, repr=False)
     telegram_token: str | None = field(default=None, repr=False)
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    secret_names: frozenset[str] = frozenset()
+    secret_values: frozenset[str] = field(default=frozenset(), repr=False)
     unknown_keys: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -77,11 +83,14 @@ def load_configuration(
     """
     findings = Findings()
     config_file = find_config(config_path, environ, findings)
-    environment = _with_dotenv(find_dotenv(config_file, environ), environ, findings)
+    dotenv_file = find_dotenv(config_file, environ)
+    dotenv = _read_dotenv(dotenv_file, findings)
+    environment = {**dotenv, **environ}
     name = config_file.name if config_file else CONFIG_NAME
     raw = (read_toml(config_file, name, findings) if config_file else None) or {}
     folder = config_file.parent if config_file else Path.cwd()
     source = Source(name, folder, home_of(environment), findings, carry_over(raw))
+    written = copy.deepcopy(raw)
     inline, models_routing = _models_tables(raw, source)
     sections = read_section(Sections, raw, "", source)
     for sentence in contradictions(sections):
@@ -97,6 +106,12 @@ def load_configuration(
     http_token = _http_token(sections, data_dir, environment, findings)
     if findings.errors:
         raise ConfigError(findings.errors)
+    database_url = environment.get("LUCYD_DATABASE_URL") or environment.get(sections.database.url_env) or None
+    redis_url = environment.get("LUCYD_REDIS_URL") or None
+    telegram_token = environment.get(sections.telegram.token_env) or None
+    named = variables_named_in(written, sections, *provider_tables(sections, source))
+    held = (environment.get(name) for name, secret in named.items() if secret)
+    usual = (environment.get(name) for name in vendors_variables())
     return Configuration(
         **{each.name: getattr(sections, each.name) for each in fields(Sections)},
         models=choice.models,
@@ -106,11 +121,16 @@ def load_configuration(
         workspace=workspace,
         workspace_given=sections.agent.workspace is not None,
         config_file=config_file,
-        database_url=environment.get("LUCYD_DATABASE_URL") or environment.get(sections.database.url_env) or None,
-        redis_url=environment.get("LUCYD_REDIS_URL") or None,
+        dotenv_file=dotenv_file,
+        database_url=database_url,
+        redis_url=redis_url,
         http_token=http_token,
-        telegram_token=environment.get(sections.telegram.token_env) or None,
+        telegram_token=telegram_token,
         environment=environment,
+        secret_names=frozenset({*named, *vendors_variables(), *(dotenv.keys() - ORDINARY)}),
+        secret_values=frozenset(
+            secrets_in(choice.models, (database_url, redis_url), (http_token, telegram_token, *held, *usual))
+        ),
         unknown_keys=findings.unknown_keys,
         warnings=findings.warnings,
     )
@@ -125,16 +145,16 @@ def environment_configuration() -> Configuration:
     return load_configuration(None, os.environ)
 
 
-def _with_dotenv(path: Path | None, environ: Mapping[str, str], findings: Findings) -> Mapping[str, str]:
+def _read_dotenv(path: Path | None, findings: Findings) -> Mapping[str, str]:
     if path is None:
-        return dict(environ)
+        return {}
     try:
-        return {**parse_dotenv(path.read_text(encoding="utf-8")), **environ}
+        return parse_dotenv(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError:
         findings.warning(f"{path}: passed over, because it is not UTF-8 text")
     except OSError as error:
         findings.warning(f"{path}: passed over, because it can't be read: {error.strerror}")
-    return dict(environ)
+    return {}
 
 
 def _models_tables(raw: dict[str, Any], source: Source) -> tuple[Table, ModelsRouting]:

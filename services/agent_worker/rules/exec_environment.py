@@ -1,7 +1,7 @@
 """Which environment variables a command of the agent may see."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 _PREFIXES = ("LUCYD_", "ANTHROPIC_", "OPENAI_")
 _SUFFIXES = (
@@ -22,12 +22,29 @@ _URL_WITH_PASSWORD = re.compile(r"://[^\s@/]*:\S*@")
 _DSN_WITH_PASSWORD = re.compile(r"\bpassword\s*=", re.IGNORECASE)
 
 
-def exec_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that carry no secret, judged by name and by value (URLs and DSNs with a password in them).
+# No command can do without these, and a short password may well be a part of somebody's path.
+_ORDINARY = frozenset({"PATH", "HOME", "USER", "LOGNAME", "SHELL", "PWD", "LANG", "TZ", "TERM", "TMPDIR"})
+
+
+def exec_environment(
+    environment: Mapping[str, str], *, names: Collection[str] = (), values: Collection[str] = ()
+) -> dict[str, str]:
+    """The variables that carry no secret: neither one of ``names``, nor with one of ``values`` in them, nor such by the
+    look of name and value (URLs and DSNs with a password in them).
 
     This keeps secrets out of a command's plain sight. It is no sandbox: a process of the same user may read more.
     """
-    return {name: value for name, value in environment.items() if not _is_secret(name, value)}
+    return {
+        name: value
+        for name, value in environment.items()
+        if name not in names and not _is_secret(name, value) and not _holds(name, value, values)
+    }
+
+
+def _holds(name: str, value: str, secrets: Collection[str]) -> bool:
+    if name in _ORDINARY:
+        return value in secrets
+    return any(secret in value for secret in secrets)
 
 
 def _is_secret(name: str, value: str) -> bool:

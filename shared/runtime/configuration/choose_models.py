@@ -21,6 +21,7 @@ from shared.runtime.configuration.ollama import DEFAULT_ADDRESS, local_address
 from shared.runtime.configuration.places import PROJECT
 from shared.runtime.configuration.reading import Source, Table
 from shared.runtime.configuration.sections.whole import Sections
+from shared.runtime.configuration.toml_file import read_toml
 
 PRIMARY = "primary"
 OFFLINE_MODEL = ModelSpec(name=PRIMARY, provider="offline", model="offline", supports_streaming=True)
@@ -77,6 +78,14 @@ def _configured(sections: Sections, inline: Table, source: Source, environ: Mapp
     return build_models(definitions, environ)
 
 
+def provider_tables(sections: Sections, source: Source) -> list[Table]:
+    """Every provider file as it is written, loaded or not: a key is secret also while nothing uses it."""
+    silent = Findings()
+    folders = {_folder(sections, source), SHIPPED}
+    files = [file for folder in sorted(folders) if folder.is_dir() for file in sorted(folder.glob("*.toml"))]
+    return [read_toml(file, file.name, silent) or {} for file in files]
+
+
 def _folder(sections: Sections, source: Source) -> Path:
     if sections.providers.dir:
         return sections.providers.dir
@@ -90,15 +99,21 @@ def _fallback(source: Source, environ: Mapping[str, str], find_ollama: FindOllam
 
 def _offers(source: Source, environ: Mapping[str, str], find_ollama: FindOllama) -> Iterator[Choice]:
     for file, vendor in (("anthropic.toml", ANTHROPIC), ("openai.toml", OPENAI)):
-        if first_set(vendor.key_envs, environ) and (SHIPPED / file).is_file():
-            name = next(each for each in vendor.key_envs if environ.get(each))
+        if (name := first_set(vendor.key_envs, environ)) and (SHIPPED / file).is_file():
             models = _shipped(file, source, environ)
             if PRIMARY in models:
                 yield Choice(models, f"providers.d/{file}, because {name} is set")
     model, base_url = environ.get("LUCYD_MODEL"), environ.get("LUCYD_MODEL_BASE_URL")
     if model and base_url and _is_address("LUCYD_MODEL_BASE_URL", base_url, source.findings):
         key = environ.get("LUCYD_MODEL_KEY") or None
-        spec = ModelSpec(name=PRIMARY, provider="openai", model=model, base_url=base_url, api_key=key)
+        spec = ModelSpec(
+            name=PRIMARY,
+            provider="openai",
+            model=model,
+            base_url=base_url,
+            api_key=key,
+            api_key_env="LUCYD_MODEL_KEY" if key else None,
+        )
         yield Choice({PRIMARY: spec}, "LUCYD_MODEL at LUCYD_MODEL_BASE_URL")
     if found := find_ollama():
         address = local_address(environ) or DEFAULT_ADDRESS

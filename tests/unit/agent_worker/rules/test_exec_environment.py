@@ -69,3 +69,16 @@ def test_ordinary_variables_stay(name: str, value: str) -> None:
 def test_nothing_is_invented_or_changed(environment: dict[str, str]) -> None:
     """Only whole variables are dropped."""
     assert exec_environment(environment).items() <= environment.items()
+
+
+def test_named_variables_and_known_secrets_are_dropped_whatever_they_are_called() -> None:
+    """``api_key_env = "CANARY_A"`` looks harmless by its name."""
+    environment = {
+        "CANARY_A": "by name",
+        "COPY": "prefix sk-canary-4711 suffix",
+        "PATH": "/opt/sk-canary-4711/bin:/usr/bin",
+        "HOME": "sk-canary-4711",
+        "KEPT": "hello",
+    }
+    seen = exec_environment(environment, names={"CANARY_A"}, values={"sk-canary-4711"})
+    assert seen == {"PATH": "/opt/sk-canary-4711/bin:/usr/bin", "KEPT": "hello"}
