@@ -77,6 +77,9 @@ class FaultyRuns:
     ) -> Sequence[str]:
         return await self._runs.orphans(older_than=older_than, limit=limit, worker=worker, in_hand=in_hand)
 
+    async def overtaken(self, epochs: Mapping[str, int], *, worker: UUID) -> Sequence[str]:
+        return await self._runs.overtaken(epochs, worker=worker)
+
     async def unpublished(self, *, older_than: timedelta, limit: int) -> Sequence[FinishedRun]:
         return await self._runs.unpublished(older_than=older_than, limit=limit)
 

@@ -1,6 +1,6 @@
 """What the agent needs of the world and nobody else does: tools, and figures about the session in hand."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 from uuid import UUID
@@ -14,14 +14,22 @@ Proof = effect.Proof
 Verdict = effect.Verdict
 
 
+async def _at_once() -> None:
+    return
+
+
 @dataclass(frozen=True, slots=True)
 class ToolUse:
-    """Who uses a tool and in which run. ``key`` is the same for every try of this call: ``<run>:<step>:<index>``."""
+    """Who uses a tool and in which run. ``key`` is the same for every try of this call: ``<run>:<step>:<index>``.
+
+    ``ready`` is awaited right before the tool runs, after any waiting for its turn: nothing is done on an old beat.
+    """
 
     run_id: UUID
     session_id: UUID
     conversation: str
     key: str
+    ready: Callable[[], Awaitable[None]] = _at_once
 
 
 class Tool(Protocol):

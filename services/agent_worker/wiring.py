@@ -12,6 +12,7 @@ import structlog
 from services.agent_worker.actions.ask_model import route_of
 from services.agent_worker.actions.desk import Desk
 from services.agent_worker.actions.remember_history import Histories
+from services.agent_worker.actions.serve_conversation import book_what_is_owed
 from services.agent_worker.actions.take_work import WorkInHand, take_work
 from services.agent_worker.actions.tell import Outlet
 from services.agent_worker.edge.toolbox import LocalToolbox
@@ -107,6 +108,10 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
         async def sweep() -> None:
             for conversation in await watch.look():
                 _take_if_free(hand, conversation)
+            held = hand.epochs
+            for conversation in await runs.overtaken(held, worker=worker) if held else ():
+                hand.overtaken(conversation, held[conversation])
+            await book_what_is_owed(desk)
             for conversation in await _orphans(runs, hand, desk):
                 _take_if_free(hand, conversation)
             await refill(runs, bulletin)
@@ -123,6 +128,7 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             freed = await fleet.fence(worker, beat=None, state="stopped")
             for conversation in {*freed, *dropped}:
                 outlet.wake(conversation)
+            await book_what_is_owed(desk)
             await outlet.flush()
             await outlet.note_published()
 

@@ -18,6 +18,7 @@ TERMINAL_EVENTS: frozenset[str] = frozenset({"merged", "done", "failed", "cancel
 STEP = 2**32
 LAST = 2**64 - 1
 ACCEPTED_ID = "0-1"
+LONGEST_ID = 41
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +48,13 @@ def terminal_id(epoch: int) -> str:
 def id_order(event: str) -> tuple[int, int]:
     """Sort key of an id; raises ``ValueError`` for what is no event id."""
     epoch, _, sequence = event.partition("-")
-    if not (epoch.isdecimal() and sequence.isdecimal()):
+    # Redis takes no larger numbers either, and Python refuses to read an int of thousands of digits.
+    if len(event) > LONGEST_ID or not (event.isascii() and epoch.isdecimal() and sequence.isdecimal()):
         raise ValueError(f"not an event id: {event[:40]!r}")
-    return int(epoch), int(sequence)
+    order = int(epoch), int(sequence)
+    if max(order) > LAST:
+        raise ValueError(f"not an event id: {event[:40]!r}")
+    return order
 
 
 def terminal_type(state: str) -> EventType:

@@ -18,13 +18,17 @@ OnDelta = Callable[[DeltaKind, str], None]
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """One call. ``call_id`` goes out as the header ``X-Lucyd-Call-Id``; ``timeout`` bounds the whole call."""
+    """One call. ``call_id`` goes out as the header ``X-Lucyd-Call-Id``; ``timeout`` bounds the whole call.
+
+    ``max_tokens`` is for errands with an answer of known length: at most so many, and without thinking.
+    """
 
     call_id: UUID
     system: Sequence[SystemBlock]
     messages: Sequence[Message]
     tools: Sequence[ToolSpec] = ()
     timeout: timedelta = timedelta(minutes=10)
+    max_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

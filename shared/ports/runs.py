@@ -86,6 +86,10 @@ class Runs(Protocol):
         """Conversations with an open run that nobody living owns, or that ``worker`` owns without having it in hand."""
         ...
 
+    async def overtaken(self, epochs: Mapping[str, int], *, worker: UUID) -> Sequence[str]:
+        """Those conversations that ``worker`` holds with these epochs and no longer owns."""
+        ...
+
     async def unpublished(self, *, older_than: timedelta, limit: int) -> Sequence[FinishedRun]:
         """Ended runs whose end may not have been told."""
         ...

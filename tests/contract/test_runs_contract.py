@@ -644,6 +644,17 @@ async def test_a_worker_finds_what_it_owns_and_has_forgotten(world: World) -> No
     assert list(await world.runs.orphans(older_than=NO_TIME, limit=9, worker=new_id())) == []
 
 
+async def test_a_claim_that_was_overtaken_is_known(world: World) -> None:
+    """A reset raises the epoch; the worker that holds the old one must hear of it without writing."""
+    await world.accept(new_run(conversation="a"))
+    await world.accept(new_run(conversation="b"))
+    first, second = await world.claim("a"), await world.claim("b")
+    held = {"a": first.epoch, "b": second.epoch, "unknown": 1}
+    assert list(await world.runs.overtaken(held, worker=world.me)) == []
+    await world.runs.reset("a", new_id(), source="http", sender="x")
+    assert list(await world.runs.overtaken(held, worker=world.me)) == ["a"]
+
+
 async def test_ends_that_were_not_told_are_found_until_they_are(world: World) -> None:
     """A worker may die between the commit and Redis."""
     runs = []

@@ -20,9 +20,11 @@ from services.agent_worker.rules.run_loop import (
     UseTools,
     compose_reply,
     next_step,
+    stop_notice,
     turns_left_note,
 )
 from services.agent_worker.rules.silence import is_silent
+from services.agent_worker.rules.storable import storable_answer
 from shared.domain.chat import AssistantMessage, Message, SystemBlock, ToolResultsMessage
 from shared.domain.run import Ending, Reservation, RunState, SessionAfter, Settlement, StoredEffect, Write
 from shared.ids import new_id
@@ -72,6 +74,9 @@ async def _work(attempt: Attempt) -> bool:
                 attempt.remember(said)
                 following = next_step(attempt.said, spent=attempt.cost, limits=limits)
                 if isinstance(following, Finish):
+                    if (notice := stop_notice(answer.stop_reason)) is not None:
+                        attempt.notices.append(notice)
+                        attempt.teller.event("notice", {"text": notice})
                     return await _finish(attempt, following, [said], settlement)
                 await _store_answer(attempt, said, settlement)
                 if answer.stop_reason == "max_tokens":
@@ -114,7 +119,7 @@ def _assistant_message(answer: ModelAnswer) -> AssistantMessage:
         message["thinking"] = answer.thinking
     if answer.native is not None:
         message["native"] = answer.native
-    return message
+    return storable_answer(message)
 
 
 def _add_notes(attempt: Attempt, done: ToolResultsMessage) -> None:
@@ -167,7 +172,9 @@ async def _store_results(attempt: Attempt, done: ToolResultsMessage, unstored: S
 
 async def _finish(attempt: Attempt, finish: Finish, messages: Sequence[Message], settlement: Settlement | None) -> bool:
     manner = attempt.desk.manner
-    reply = compose_reply(attempt.said, finish.reason, max_turns=manner.limits.max_turns)
+    reply = compose_reply(
+        attempt.said, finish.reason, max_turns=manner.limits.max_turns, why_empty=attempt.notices[-1:]
+    )
     rows = list(messages)
     if finish.unanswered is not None:
         rows.append(unanswered_results(finish.unanswered, f"Error: not run. {' '.join(reply.notices)}"))

@@ -9,6 +9,7 @@ import structlog
 
 from services.agent_worker.actions.attempt import Attempt
 from services.agent_worker.rules.backoff import pause_before_retry
+from services.agent_worker.rules.tool_output import storable
 from shared.domain.chat import Message, SystemBlock
 from shared.domain.effect import ToolSpec
 from shared.domain.money import Usage
@@ -37,8 +38,12 @@ async def ask_model(
     tools: Sequence[ToolSpec],
     *,
     call_type: Literal["agentic", "compaction"] = "agentic",
+    max_tokens: int | None = None,
 ) -> tuple[ModelAnswer, Settlement]:
-    """The answer, and what it cost (not stored yet). Raises ``CallFailed``, ``LostClaim``, ``HandBack``."""
+    """The answer, and what it cost (not stored yet); ``max_tokens`` as in ``ModelRequest``.
+
+    Raises ``CallFailed``, ``LostClaim``, ``HandBack``.
+    """
     desk, manner = attempt.desk, attempt.desk.manner
     tried = 0
     while True:
@@ -47,7 +52,7 @@ async def ask_model(
         attempt.call_id = None
         heard = _Heard(attempt, aloud=call_type == "agentic")
         started = desk.clock.monotonic()
-        request = ModelRequest(call_id, system, messages, tools, manner.call_timeout)
+        request = ModelRequest(call_id, system, messages, tools, manner.call_timeout, max_tokens)
         try:
             answer = await attempt.model.answer(request, heard.piece)
         except TryLater as fault:
@@ -92,7 +97,7 @@ class _Heard:
     def piece(self, kind: DeltaKind, text: str) -> None:
         self._characters += len(text)
         if self._aloud:
-            self._attempt.teller.piece(kind, text)
+            self._attempt.teller.piece(kind, storable(text))
 
     def guess(self, messages: Sequence[Message], *, read: bool = False) -> Usage:
         """Nothing heard: a refused call is free. Heard of, or surely ``read``: guess at four characters a token."""

@@ -99,6 +99,10 @@ class Attempt:
         """
         if self.desk.draining.is_set():
             raise HandBack
+        await self.pulse_is_young()
+
+    async def pulse_is_young(self) -> None:
+        """Wait until this worker is known to be alive. Raises ``LostClaim`` when that can't be known."""
         waited = 0.0
         while self.desk.pulse.age >= PULSE_YOUNGER_THAN:
             if waited >= PULSE_WITHIN.total_seconds():

@@ -2,7 +2,7 @@
 
 import structlog
 
-from services.agent_worker.actions.ask_model import CallFailed, ask_model, nothing_bought
+from services.agent_worker.actions.ask_model import UNKNOWN_WINDOW, CallFailed, ask_model, nothing_bought
 from services.agent_worker.actions.attempt import Attempt
 from services.agent_worker.rules.compaction import DEFAULT_PROMPT, cut_at, transcript
 from shared.domain.chat import SystemBlock
@@ -12,6 +12,9 @@ from shared.messages.run_events import terminal_id
 from shared.ports.runs import FinishedRun
 
 log = structlog.get_logger(__name__)
+
+SAFE_CHARACTERS_A_TOKEN = 2
+"""Text has four in the mean; what is summarised must fit the model's window also when it has fewer."""
 
 
 async def compact_session(attempt: Attempt) -> bool:
@@ -25,10 +28,21 @@ async def compact_session(attempt: Attempt) -> bool:
         return await _end(attempt, "done", settlement, None, "too few messages to compact")
     prompt = (manner.prompt or DEFAULT_PROMPT).replace("{agent_name}", attempt.desk.manner.agent_name)
     system: list[SystemBlock] = [{"tier": "stable", "text": prompt.replace("{max_tokens}", str(manner.max_tokens))}]
-    text = transcript(claim.session.summary, rows[:cut], tool_result_chars=manner.tool_result_chars)
+    window = attempt.model.spec.max_context_tokens or UNKNOWN_WINDOW
+    text = transcript(
+        claim.session.summary,
+        rows[:cut],
+        tool_result_chars=manner.tool_result_chars,
+        limit=max(1, window - manner.max_tokens) * SAFE_CHARACTERS_A_TOKEN,
+    )
     try:
         answer, settlement = await ask_model(
-            attempt, system, [{"role": "user", "content": text}], (), call_type="compaction"
+            attempt,
+            system,
+            [{"role": "user", "content": text}],
+            (),
+            call_type="compaction",
+            max_tokens=manner.max_tokens,
         )
     except CallFailed as fault:
         return await _end(attempt, "failed", fault.settlement, None, str(fault))

@@ -13,7 +13,7 @@ from services.agent_worker.actions.tell import Outlet
 from services.agent_worker.ports import Toolbox
 from services.agent_worker.rules.prompt import ContextFiles
 from services.agent_worker.rules.run_loop import Limits
-from shared.domain.run import Route
+from shared.domain.run import Route, Settlement
 from shared.ports.clock import Clock
 from shared.ports.model import Model
 from shared.ports.runs import Runs
@@ -66,7 +66,10 @@ class Manner:
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """One per worker process. ``routes`` maps a source, or a kind of run, to its model; ``*`` is for the rest."""
+    """One per worker process. ``routes`` maps a source, or a kind of run, to its model; ``*`` is for the rest.
+
+    ``owed`` are calls of attempts that were lost or left, to be booked as soon as Postgres takes them.
+    """
 
     worker: UUID
     runs: Runs
@@ -80,3 +83,4 @@ class Desk:
     manner: Manner
     draining: asyncio.Event
     chance: random.Random
+    owed: list[Settlement] = field(default_factory=list)

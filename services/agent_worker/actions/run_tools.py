@@ -67,7 +67,8 @@ def _leaves_a_row(attempt: Attempt, call: ToolCall) -> bool:
 
 def _use(attempt: Attempt, index: int) -> ToolUse:
     claim = attempt.claim
-    return ToolUse(claim.run, claim.session.id, claim.conversation, f"{claim.run}:{attempt.step}:{index}")
+    key = f"{claim.run}:{attempt.step}:{index}"
+    return ToolUse(claim.run, claim.session.id, claim.conversation, key, ready=attempt.pulse_is_young)
 
 
 class _Round:

@@ -1,5 +1,9 @@
 """Claim a conversation and work through its line until nothing is left, or it is another's."""
 
+import asyncio
+import contextlib
+from collections.abc import Callable
+
 import structlog
 
 from services.agent_worker.actions.answer_message import answer_message
@@ -23,9 +27,17 @@ log = structlog.get_logger(__name__)
 INTERNAL = "Something went wrong inside Lucyd while this was answered; the log of the worker has the details."
 
 
-async def serve_conversation(conversation: str, desk: Desk, histories: Histories, *, entry: str = "") -> None:
+async def serve_conversation(
+    conversation: str,
+    desk: Desk,
+    histories: Histories,
+    *,
+    entry: str = "",
+    on_claim: Callable[[int], None] = lambda _: None,
+) -> None:
     """Answer everything that stands in this conversation's line. Called twice, the second finds nothing.
 
+    ``on_claim`` is told the epoch of each claim, so that somebody can see when it is overtaken.
     Raises ``Fenced`` when this worker counts as dead.
     """
     while not desk.draining.is_set():
@@ -52,6 +64,7 @@ async def serve_conversation(conversation: str, desk: Desk, histories: Histories
             if held is not None:
                 histories.keep(conversation, held)
             return
+        on_claim(claim.epoch)
         desk.outlet.owner(conversation, f"{desk.worker} {claim.epoch}")
         if not await _work_on(claim, desk, histories, whole_history(held, claim)):
             return
@@ -68,6 +81,7 @@ async def _work_on(claim: Claim, desk: Desk, histories: Histories, held: Remembe
         more = await (compact_session(attempt) if claim.kind == "compact" else answer_message(attempt))
     except LostClaim:
         log.warning("claim_lost", run=str(claim.run), epoch=claim.epoch)
+        _owe(attempt)
         return False
     except HandBack:
         await _hand_back(attempt)
@@ -75,7 +89,11 @@ async def _work_on(claim: Claim, desk: Desk, histories: Histories, held: Remembe
     except TryLater as fault:
         # Postgres stayed away longer than a step can wait: whoever finds the conversation next goes on from there.
         log.warning("run_left", run=str(claim.run), epoch=claim.epoch, reason=str(fault))
+        _owe(attempt)
         return False
+    except asyncio.CancelledError:
+        _owe(attempt)  # dropped by a drain, or overtaken by a reset
+        raise
     except Exception:
         log.exception("run_broke", run=str(claim.run), epoch=claim.epoch)
         return await _give_up(attempt)
@@ -84,6 +102,23 @@ async def _work_on(claim: Claim, desk: Desk, histories: Histories, held: Remembe
     if not more:
         desk.outlet.owner(claim.conversation, "")
     return more
+
+
+def _owe(attempt: Attempt) -> None:
+    """What was bought is owed, also when its answer will never be stored."""
+    if (settlement := left_open(attempt)) is not None:
+        attempt.desk.owed.append(settlement)
+
+
+async def book_what_is_owed(desk: Desk) -> None:
+    """Settle calls of attempts that are no more. Raises ``TryLater``; what is not booked stays owed."""
+    while desk.owed:
+        settlement = desk.owed.pop()
+        try:
+            await desk.runs.settle(settlement)
+        except TryLater:
+            desk.owed.append(settlement)
+            raise
 
 
 def _attempt(claim: Claim, desk: Desk, held: Remembered) -> Attempt:
@@ -109,8 +144,9 @@ def _attempt(claim: Claim, desk: Desk, held: Remembered) -> Attempt:
 async def _hand_back(attempt: Attempt) -> None:
     """Between two steps: nothing is lost, and the attempt does not count."""
     claim, desk = attempt.claim, attempt.desk
-    if (settlement := left_open(attempt)) is not None:
-        await desk.runs.settle(settlement)
+    _owe(attempt)
+    with contextlib.suppress(TryLater):
+        await book_what_is_owed(desk)
     if await desk.runs.hand_back(claim.conversation, worker=desk.worker, epoch=claim.epoch):
         desk.outlet.wake(claim.conversation)
         desk.outlet.owner(claim.conversation, "")
@@ -137,6 +173,7 @@ async def _give_up(attempt: Attempt) -> bool:
             Write(id=new_id(), run=claim.run, messages=rows, settle=left_open(attempt), ending=ending)
         )
     except (LostClaim, TryLater):
+        _owe(attempt)
         return False
     desk.outlet.finish(FinishedRun(claim.run, claim.conversation, terminal, outcome))
     return more

@@ -10,7 +10,7 @@ import structlog
 
 from services.agent_worker.actions.desk import Desk
 from services.agent_worker.actions.remember_history import Histories
-from services.agent_worker.actions.serve_conversation import serve_conversation
+from services.agent_worker.actions.serve_conversation import Fenced, serve_conversation
 from shared.errors import TryLater
 from shared.ports.bus import WakeUps
 
@@ -29,6 +29,7 @@ class WorkInHand:
         self._slots = slots
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
+        self._epochs: dict[str, int] = {}
         self._changed = asyncio.Event()
         self._fault: BaseException | None = None
         self._broke = asyncio.Event()
@@ -88,14 +89,43 @@ class WorkInHand:
     async def _serve(self, conversation: str, entry: str) -> None:
         while True:
             self._again.discard(conversation)
-            await serve_conversation(conversation, self._desk, self._histories, entry=entry)
+            try:
+                await serve_conversation(
+                    conversation,
+                    self._desk,
+                    self._histories,
+                    entry=entry,
+                    on_claim=lambda epoch: self._epochs.__setitem__(conversation, epoch),
+                )
+            except Fenced:
+                raise  # only a new process can mend that
+            except Exception:
+                # One conversation's fault is not the others'. The sweep finds it again while its run is open.
+                log.exception("conversation_broke", conversation=conversation)
             self.served += 1
             entry = ""
             if conversation not in self._again:
                 return
 
+    @property
+    def epochs(self) -> dict[str, int]:
+        """The epoch of each claim in hand."""
+        return dict(self._epochs)
+
+    def overtaken(self, conversation: str, epoch: int) -> None:
+        """Somebody else has raised the epoch, a reset for one: stop the attempt, its tools and its model call."""
+        task = self._tasks.get(conversation)
+        if task is not None and self._epochs.get(conversation) == epoch:
+            log.info("attempt_overtaken", conversation=conversation, epoch=epoch)
+            self._again.add(conversation)
+            task.cancel()
+
     def _ended(self, conversation: str, task: asyncio.Task[None]) -> None:
         self._tasks.pop(conversation, None)
+        self._epochs.pop(conversation, None)
+        if task.cancelled() and conversation in self._again and not self._desk.draining.is_set():
+            self._again.discard(conversation)
+            self.take(conversation)  # what waits behind the attempt that was stopped
         self._changed.set()
         if not task.cancelled() and (fault := task.exception()) is not None:
             self._fault = fault

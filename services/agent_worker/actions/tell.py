@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 import structlog
@@ -17,11 +17,17 @@ from shared.ports.runs import FinishedRun, Runs
 
 log = structlog.get_logger(__name__)
 
+T = TypeVar("T")
+
 FLUSH_EVERY = timedelta(milliseconds=50)
 PUBLISHED_EVERY = timedelta(milliseconds=500)
 PAUSE_WITHOUT_REDIS = timedelta(milliseconds=500)
 EVENTS_KEPT = 100_000
 EVENTS_A_FLUSH = 2_000
+ENDS_KEPT = 5_000
+ENDS_A_FLUSH = 200
+ENTRIES_KEPT = 10_000
+ENTRIES_A_FLUSH = 500
 
 
 class Outlet:
@@ -63,18 +69,20 @@ class Outlet:
 
     def finish(self, finished: FinishedRun) -> None:
         """Tell the end of a run, at once."""
-        self._finished.append(finished)
+        if len(self._finished) < ENDS_KEPT:  # Redis has been away for long: the sweep finds the rest in Postgres
+            self._finished.append(finished)
         self.hurry()
 
     def acknowledge(self, entry: str) -> None:
         """Forget a wake-up."""
-        if entry:
+        if entry and len(self._acknowledge) < ENTRIES_KEPT:  # who keeps one too long has it reclaimed and dropped
             self._acknowledge.append(entry)
             self._something.set()
 
     def wake(self, conversation: str) -> None:
         """Wake a peer for a conversation."""
-        self._wake.append(WakeUp(conversation))
+        if len(self._wake) < ENTRIES_KEPT:  # the sweep looks anyway
+            self._wake.append(WakeUp(conversation))
         self.hurry()
 
     def monitor(self, conversation: str, fields: Mapping[str, Any]) -> None:
@@ -122,6 +130,11 @@ class Outlet:
                 except asyncio.CancelledError:
                     self._put_back(batch)  # the flusher is stopped before the last flush; telling twice does no harm
                     raise
+                except Exception:
+                    # Something in it can't be told at all. It is dropped, and what counts of it is in Postgres; the
+                    # other conversations of this worker must not end for it.
+                    log.exception("batch_dropped", events=len(batch.events), ends=len(batch.finished))
+                    continue
                 self._told.extend(finished.run for finished in batch.finished)
             return True
 
@@ -148,11 +161,11 @@ class Outlet:
         self._tails.clear()
         finished: Sequence[FinishedRun] = ()
         if not self._events:  # the end of a run comes after everything else of it
-            finished, self._finished = self._finished, []
-        acknowledge, self._acknowledge = self._acknowledge, []
-        wake, self._wake = self._wake, []
-        monitor, self._monitor = self._monitor, {}
-        owners, self._owners = self._owners, {}
+            finished, self._finished = self._finished[:ENDS_A_FLUSH], self._finished[ENDS_A_FLUSH:]
+        acknowledge, self._acknowledge = self._acknowledge[:ENTRIES_A_FLUSH], self._acknowledge[ENTRIES_A_FLUSH:]
+        wake, self._wake = self._wake[:ENTRIES_A_FLUSH], self._wake[ENTRIES_A_FLUSH:]
+        monitor, self._monitor = _parted(self._monitor)
+        owners, self._owners = _parted(self._owners)
         return Batch(events, finished, acknowledge, wake, monitor, owners)
 
     def _put_back(self, batch: Batch) -> None:
@@ -164,6 +177,14 @@ class Outlet:
         self._monitor = {**{key: dict(fields) for key, fields in batch.monitor.items()}, **self._monitor}
         self._owners = {**batch.owners, **self._owners}
         self._something.set()
+
+
+def _parted(views: dict[str, T]) -> tuple[dict[str, T], dict[str, T]]:
+    """What one flush shows, and the rest."""
+    if len(views) <= ENTRIES_A_FLUSH:
+        return views, {}
+    items = list(views.items())
+    return dict(items[:ENTRIES_A_FLUSH]), dict(items[ENTRIES_A_FLUSH:])
 
 
 class Teller:

@@ -78,9 +78,13 @@ class LocalToolbox:
         return await self._run(tool, call, arguments, use)
 
     async def _run(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], use: ToolUse) -> ToolResult:
+        async with self._turn:
+            await use.ready()
+            return await self._isolated(tool, call, arguments, use)
+
+    async def _isolated(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], use: ToolUse) -> ToolResult:
         try:
-            async with self._turn:
-                text = await tool.run(arguments, use)
+            text = await tool.run(arguments, use)
             return {"tool_use_id": call["id"], "content": self._fit(text)}
         except ToolFailed as error:
             return self._error(call, str(error))

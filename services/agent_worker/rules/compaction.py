@@ -46,11 +46,34 @@ def cut_at(messages: Sequence[Message], *, keep_share: float, min_messages: int)
     return cut
 
 
-def transcript(summary: str | None, messages: Sequence[Message], *, tool_result_chars: int = TOOL_RESULT_CHARS) -> str:
-    """The part to be summarised, as text."""
-    parts = [f"Summary of what came before:\n{summary}"] if summary else []
-    parts.extend(_spoken(message, tool_result_chars) for message in messages)
-    return "\n\n".join(part for part in parts if part)
+def transcript(
+    summary: str | None,
+    messages: Sequence[Message],
+    *,
+    tool_result_chars: int = TOOL_RESULT_CHARS,
+    limit: int = 1_000_000,
+) -> str:
+    """The part to be summarised, as text of at most about ``limit`` characters.
+
+    Single messages that would take more than a tenth of it are cut in their middle; then the oldest parts give way,
+    the earlier summary last of all.
+    """
+    head = f"Summary of what came before:\n{summary}"[: limit // 2] if summary else ""
+    left, kept = limit - len(head), list[str]()
+    for message in reversed(messages):
+        part = _cut_in_the_middle(_spoken(message, tool_result_chars), max(200, limit // 10))
+        if len(part) > left:
+            break
+        left -= len(part)
+        kept.append(part)
+    return "\n\n".join(part for part in (head, *reversed(kept)) if part)
+
+
+def _cut_in_the_middle(text: str, limit: int) -> str:
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[-half:]}"
 
 
 def _spoken(message: Message, tool_result_chars: int) -> str:

@@ -90,20 +90,38 @@ EMPTY_NOTICE = "The model returned an empty answer."
 COST_NOTICE = "Stopped: this message reached its cost limit."
 
 
+def stop_notice(stop_reason: str) -> str | None:
+    """Said to the person when the provider ended the last answer early."""
+    match stop_reason:
+        case "max_tokens":
+            return "The answer was cut at the model's token limit."
+        case "refusal":
+            return "The model refused to answer this."
+        case _:
+            return None
+
+
 def turn_notice(max_turns: int) -> str:
     """Said to the person when the turns are used up."""
     return f"Stopped: this message reached its limit of {max_turns} turns."
 
 
-def compose_reply(said: Sequence[Message], reason: StopReason, *, max_turns: int) -> Reply:
-    """The reply out of a run's own messages. Text beside tool calls counts only where no better text came after it."""
+def compose_reply(
+    said: Sequence[Message], reason: StopReason, *, max_turns: int, why_empty: Sequence[str] = ()
+) -> Reply:
+    """The reply out of a run's own messages. Text beside tool calls counts only where no better text came after it.
+
+    ``why_empty`` stands in for an answer without text, where something is known about it.
+    """
     texts = [message["text"].strip() for message in said if message["role"] == "assistant"]
     final = texts[-1] if texts else ""
     fallback = next((text for text in reversed(texts) if text), "")
     match reason:
         case "answered":
             text = final or fallback
-            return Reply(text) if text else Reply(EMPTY_NOTICE, (EMPTY_NOTICE,))
+            if text or why_empty:
+                return Reply(text or why_empty[-1])
+            return Reply(EMPTY_NOTICE, (EMPTY_NOTICE,))
         case "cost_limit":
             return Reply(fallback or COST_NOTICE, (COST_NOTICE,))
         case "turn_limit":

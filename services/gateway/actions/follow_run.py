@@ -11,6 +11,8 @@ from shared.ports.bus import Announcements, RunStreams
 from shared.ports.runs import FinishedRun, Inbox
 
 LOOK_AGAIN = timedelta(seconds=1)
+LAST_WORDS = timedelta(seconds=2)
+LAST_WORDS_LOOK = timedelta(milliseconds=100)
 BEGINNING = "0-0"
 
 
@@ -22,8 +24,13 @@ async def follow_run(
     When the stream is gone, or Redis is, the end comes from Postgres.
     """
     last = after
+    end: RunEvent | None = None
+    ended_at = 0.0
+    loop = asyncio.get_running_loop()
     with announcements.follow(run) as nudge:
-        while True:
+        if await _is_gone(run, streams):
+            end = await _end(run, inbox)
+        while end is None or not _is_over(loop.time() - ended_at):
             nudge.clear()
             events = await _read(run, last, streams)
             for event in events:
@@ -33,20 +40,36 @@ async def follow_run(
                     return
             if events:
                 continue  # there may be more than one reading holds
-            try:
-                async with asyncio.timeout(LOOK_AGAIN.total_seconds()):
-                    await nudge.wait()
-            except TimeoutError:
-                if (end := await _end(run, inbox)) is not None:
-                    if id_order(end.id) > id_order(last):
-                        yield end
-                    return
-                yield None
+            if await _nudged(nudge, LAST_WORDS_LOOK if end is not None else LOOK_AGAIN):
+                continue
+            yield None
+            if end is None and (end := await _end(run, inbox)) is not None and not await _is_gone(run, streams):
+                # Its last words may still be on their way from the worker; the end must not overtake them.
+                ended_at = loop.time()
+    if end is not None and id_order(end.id) > id_order(last):
+        yield end
 
 
-async def _read(run: UUID, last: str, streams: RunStreams) -> Sequence[RunEvent]:
+def _is_over(since_the_end: float) -> bool:
+    return since_the_end >= LAST_WORDS.total_seconds()
+
+
+async def _nudged(nudge: asyncio.Event, within: timedelta) -> bool:
     try:
-        return await streams.read(run, after=last)
+        async with asyncio.timeout(within.total_seconds()):
+            return await nudge.wait()
+    except TimeoutError:
+        return False
+
+
+async def _is_gone(run: UUID, streams: RunStreams) -> bool:
+    """The stream has nothing at all: it is too old, Redis was emptied, or is away."""
+    return not await _read(run, BEGINNING, streams, limit=1)
+
+
+async def _read(run: UUID, last: str, streams: RunStreams, *, limit: int = 500) -> Sequence[RunEvent]:
+    try:
+        return await streams.read(run, after=last, limit=limit)
     except TryLater:
         return ()
 

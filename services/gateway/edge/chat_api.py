@@ -1,7 +1,7 @@
 """Chat: a message in, the reply out, at once or as it is written."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from services.gateway.actions.follow_run import BEGINNING, follow_run
+from services.gateway.actions.follow_run import BEGINNING, accepted_event, follow_run
 from services.gateway.actions.wait_for_reply import WaitingRoom
 from services.gateway.edge.bodies import Bodies, read_json
 from services.gateway.edge.event_stream import event_stream
@@ -22,7 +22,7 @@ from shared.actions.accept_message import accept_message
 from shared.domain.run import Accepted, IdempotencyKey, NewRun
 from shared.errors import BadInput, LucydError, NotFound
 from shared.ids import new_id
-from shared.messages.run_events import id_order
+from shared.messages.run_events import ACCEPTED_ID, RunEvent, id_order
 from shared.ports.bus import Announcements, RunStreams, WakeUps
 from shared.ports.clock import Clock
 from shared.ports.history import History, StoredRun
@@ -88,7 +88,8 @@ class ChatApi:
             accepted = await self._accept(await self._new_run(request))
         except LucydError as fault:
             return self.bodies.error(fault)
-        return self._follow(accepted.run, BEGINNING)
+        # Told by ourselves: a client must know its run's id also when Redis is away.
+        return self._follow(accepted.run, ACCEPTED_ID, first=accepted_event(accepted.run, accepted.conversation))
 
     async def run(self, request: Request) -> Response:
         """What is known of a run."""
@@ -110,9 +111,16 @@ class ChatApi:
             return self.bodies.error(fault)
         return self._follow(run.id, after)
 
-    def _follow(self, run: UUID, after: str) -> Response:
-        events = follow_run(run, after=after, streams=self.streams, announcements=self.announcements, inbox=self.inbox)
-        return event_stream(events, self.clock)
+    def _follow(self, run: UUID, after: str, *, first: RunEvent | None = None) -> Response:
+        async def events() -> AsyncIterator[RunEvent | None]:
+            if first is not None:
+                yield first
+            async for event in follow_run(
+                run, after=after, streams=self.streams, announcements=self.announcements, inbox=self.inbox
+            ):
+                yield event
+
+        return event_stream(events(), self.clock)
 
     async def _accept(self, new: NewRun) -> Accepted:
         return await accept_message(new, inbox=self.inbox, wake_ups=self.wake_ups)

@@ -232,6 +232,11 @@ class InMemoryRuns:
                 oldest.setdefault(run.conversation, run)
         return list(oldest)[:limit]
 
+    async def overtaken(self, epochs: Mapping[str, int], *, worker: UUID) -> Sequence[str]:
+        """See ``Runs.overtaken``."""
+        held = {key: self._tables.conversations[key] for key in epochs if key in self._tables.conversations}
+        return [key for key, row in held.items() if row.epoch > epochs[key] and row.owner != worker]
+
     async def unpublished(self, *, older_than: timedelta, limit: int) -> Sequence[FinishedRun]:
         """See ``Runs.unpublished``."""
         before = self._tables.clock.now() - older_than

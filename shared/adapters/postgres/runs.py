@@ -44,6 +44,10 @@ where published_at is null and finished_at < now() - %s order by finished_at lim
 """
 PUBLISHED = "update runs set published_at = now() where id = any(%s) and published_at is null"
 # The ids of runs are UUIDv7: their order is that of acceptance, and their index serves for "lately".
+OVERTAKEN = """
+select c.key from unnest(%s::text[], %s::bigint[]) as held (key, epoch) join conversations c on c.key = held.key
+where c.epoch > held.epoch and c.owner is distinct from %s
+"""
 TELL_AGAIN = """
 with again as (
   update runs set published_at = null
@@ -179,6 +183,11 @@ class PostgresRuns:
         """See ``Runs.orphans``."""
         parameters = (older_than, UNDERSTANDS, worker, list(in_hand), limit)
         return [row[0] for row in await self._database.rows(ORPHANS, parameters)]
+
+    async def overtaken(self, epochs: Mapping[str, int], *, worker: UUID) -> Sequence[str]:
+        """See ``Runs.overtaken``."""
+        parameters = (list(epochs), list(epochs.values()), worker)
+        return [row[0] for row in await self._database.rows(OVERTAKEN, parameters)]
 
     async def unpublished(self, *, older_than: timedelta, limit: int) -> Sequence[FinishedRun]:
         """See ``Runs.unpublished``."""

@@ -4,9 +4,11 @@ import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
 
-from services.agent_worker.actions.serve_conversation import Fenced
+from services.agent_worker.actions.remember_history import Histories, Remembered
+from services.agent_worker.actions.serve_conversation import Fenced, book_what_is_owed
 from services.agent_worker.actions.take_work import PAUSE_WITHOUT_REDIS, WorkInHand, take_work
 from shared.errors import TryLater
+from shared.ids import new_id
 from shared.ports.bus import WakeUp
 from shared.ports.model import ModelAnswer
 from tests.builders import CONVERSATION, new_run
@@ -133,3 +135,62 @@ async def test_a_drained_hand_takes_nothing_and_drops_what_does_not_end() -> Non
 
     assert (await heir.outcome(run))["reply"] == "hi"
     assert await room.every_call_is_booked()
+
+
+async def test_an_attempt_that_was_overtaken_is_stopped_and_what_waits_behind_it_is_answered() -> None:
+    """After a reset nobody waits for the run that it cancelled, and that run's tools do not go on."""
+    hold = asyncio.Event()
+    room = await Room(hold, ModelAnswer("after the reset")).open()
+    hand = _hand(room)
+    await room.accept("a long errand")
+    hand.take(CONVERSATION)
+    await _until(lambda: len(room.model.requests) == 1)
+    held = hand.epochs
+    assert await room.runs.overtaken(held, worker=room.desk.worker) == []
+    await room.world.runs.reset(CONVERSATION, new_id(), source="http", sender="x")
+    second = await room.accept("and now?")
+    (gone,) = await room.runs.overtaken(held, worker=room.desk.worker)
+    hand.overtaken(gone, held[gone])
+    await _until(lambda: hand.count == 0)
+
+    assert (await room.outcome(second))["reply"] == "after the reset"
+    assert len(room.desk.owed) == 1  # the call that was cut is booked by the next sweep
+    await book_what_is_owed(room.desk)
+    assert room.desk.owed == []
+
+
+async def test_a_claim_that_has_moved_on_is_not_taken_for_an_overtaken_one() -> None:
+    """Between the question and the answer this worker may have claimed the next run itself."""
+    hold = asyncio.Event()
+    room = await Room(hold, ModelAnswer("hi")).open()
+    hand = _hand(room)
+    run = await room.accept()
+    hand.take(CONVERSATION)
+    await _until(lambda: len(room.model.requests) == 1)
+    hand.overtaken(CONVERSATION, hand.epochs[CONVERSATION] - 1)
+    hold.set()
+    await _until(lambda: hand.count == 0)
+    assert (await room.outcome(run))["state"] == "done"
+
+
+async def test_one_broken_conversation_does_not_end_the_others() -> None:
+    """A fault outside of an attempt is this conversation's own."""
+    room = await Room(ModelAnswer("hi")).open()
+    hand = _hand(room)
+    run = await room.accept()
+
+    class Broken(Histories):
+        def lend(self, conversation: str) -> Remembered | None:
+            if conversation == "broken":
+                raise RuntimeError("a fault of our own")
+            return super().lend(conversation)
+
+    hand = WorkInHand(room.desk, Broken(1_000_000), slots=2)
+    hand.take("broken")
+    hand.take(CONVERSATION)
+    await _until(lambda: hand.count == 0)
+    assert (await room.outcome(run))["reply"] == "hi"
+    watching = asyncio.create_task(hand.watch())
+    await asyncio.sleep(0.01)
+    assert not watching.done()
+    watching.cancel()

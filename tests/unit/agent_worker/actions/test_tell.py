@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.agent_worker.actions.tell import FLUSH_EVERY, Outlet, Teller
+from services.agent_worker.actions.tell import ENDS_A_FLUSH, ENDS_KEPT, FLUSH_EVERY, Outlet, Teller
 from shared.adapters.inmemory.bus import InMemoryBus
 from shared.adapters.inmemory.clock import ManualClock
 from shared.ids import new_id
@@ -214,3 +214,37 @@ async def test_what_was_on_its_way_when_the_flusher_stopped_is_told_by_the_last_
     assert await outlet.flush()
 
     assert [event.id for event in await told.events()] == ["1-1"]
+
+
+async def test_what_can_not_be_told_is_dropped_and_the_rest_goes_on() -> None:
+    """One odd value must not end the process that holds everybody else's conversations."""
+    told = Told()
+
+    class Choking(FlakyBulletin):
+        async def publish(self, batch: Batch) -> None:
+            if any("poison" in event.data for _, event in batch.events):
+                raise TypeError("not JSON")
+            await super().publish(batch)
+
+    outlet = Outlet(Choking(told.bus), InMemoryWorld().runs, told.clock)
+    outlet.add(RUN, RunEvent("1-1", "notice", {"poison": True}))
+    assert await outlet.flush()
+    outlet.add(RUN, RunEvent("1-2", "notice", {"text": "fine"}))
+    assert await outlet.flush()
+
+    assert [event.id for event in await told.events()] == ["1-2"]
+
+
+async def test_after_a_long_outage_ends_are_told_in_portions_and_the_surplus_is_left_to_the_sweep() -> None:
+    """Tens of thousands in one pipeline would never pass, and would hold up everything behind them."""
+    told = Told()
+    told.bulletin.away = True
+    for _ in range(ENDS_KEPT + 10):
+        told.outlet.finish(FinishedRun(new_id(), CONVERSATION, terminal_id(1), {"state": "done"}))
+    assert not await told.outlet.flush()
+    told.bulletin.away = False
+    assert await told.outlet.flush()
+
+    portions = [len(batch.finished) for batch in told.bulletin.batches]
+    assert max(portions) <= ENDS_A_FLUSH
+    assert sum(portions) == ENDS_KEPT
