@@ -1,11 +1,14 @@
 """Connections to Postgres, and the one way every query goes: bounded, and tried again when a connection breaks.
 
 Every query here is a single statement that may safely be sent twice (reads, and functions that look for their own id
-first), so a broken connection, also one broken in COMMIT, is answered by asking again on a new one.
+first), so a broken connection, also one broken in COMMIT, is answered by asking again on a new one. So is a row that
+stayed locked, and a statement that the server stopped.
 """
 
 import asyncio
 import contextlib
+import os
+import socket
 import time
 from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
@@ -23,16 +26,46 @@ set_json_loads(orjson.loads)
 
 STATEMENT_TIMEOUT = timedelta(seconds=30)
 LOCK_TIMEOUT = timedelta(seconds=10)
+ONE_TRY = timedelta(seconds=35)
+"""How long an answer may take: a server that has not kept its own timeouts by then hangs."""
+
+STILL_THERE_EVERY = timedelta(seconds=1)
+"""How often the server looks whether the one who asked is still there, also while it waits for a lock."""
+
+CANCEL_WITHIN = timedelta(seconds=1)
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 1.0
 
 Row = tuple[Any, ...]
 
 
+class Line(psycopg.AsyncConnection[Row]):
+    """A connection whose end never has to be waited for."""
+
+    def hang_up(self) -> None:
+        """Break the line of a query that takes too long; whoever waits on it gets an ``OperationalError`` at once.
+
+        Not a cancellation: psycopg answers one by asking the very server that does not answer. And not ``close``: that
+        frees what the waiting query still reads.
+        """
+        with contextlib.suppress(psycopg.OperationalError, OSError):
+            line = socket.socket(fileno=os.dup(self.pgconn.socket))
+            with line:
+                line.shutdown(socket.SHUT_RDWR)
+
+    async def cancel_safe(self, *, timeout: float = CANCEL_WITHIN.total_seconds()) -> None:  # noqa: ASYNC109 - psycopg's
+        """What psycopg does when a query's task is cancelled; a server that does not heed it is left alone."""
+        try:
+            await super().cancel_safe(timeout=min(timeout, CANCEL_WITHIN.total_seconds()))
+        except Exception:
+            self.hang_up()
+            raise
+
+
 class Database:
     """A pool that forgets broken connections. ``patience`` is how long a query may be tried before ``TryLater``."""
 
-    def __init__(self, pool: psycopg_pool.AsyncConnectionPool[psycopg.AsyncConnection[Row]]) -> None:
+    def __init__(self, pool: psycopg_pool.AsyncConnectionPool[Line]) -> None:
         self._pool = pool
 
     async def rows(
@@ -46,16 +79,26 @@ class Database:
         pause = FIRST_PAUSE
         while True:
             try:
-                async with self._pool.connection(timeout=max(0.05, give_up_at - time.monotonic())) as connection:
-                    cursor = await connection.execute(query, parameters)
-                    return await cursor.fetchall() if cursor.description else []
-            except (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable) as fault:
-                raise TryLater("Postgres took too long to answer", after=1.0) from fault
+                return await self._ask(query, parameters, give_up_at)
             except (psycopg.OperationalError, psycopg_pool.PoolTimeout) as fault:
                 if time.monotonic() + pause >= give_up_at:
-                    raise TryLater("Postgres can't be reached", after=1.0) from fault
+                    slow = isinstance(fault, (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable))
+                    reason = "Postgres took too long to answer" if slow else "Postgres can't be reached"
+                    raise TryLater(reason, after=1.0) from fault
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
+
+    async def _ask(self, query: str, parameters: Sequence[Any], give_up_at: float) -> list[Row]:
+        connection = await self._pool.getconn(timeout=max(0.05, give_up_at - time.monotonic()))
+        within = min(max(0.05, give_up_at - time.monotonic()), ONE_TRY.total_seconds())
+        silence = asyncio.get_running_loop().call_later(within, connection.hang_up)
+        try:
+            cursor = await connection.execute(query, parameters)
+            return await cursor.fetchall() if cursor.description else []
+        finally:
+            silence.cancel()
+            # Autocommit: there is nothing to commit or to roll back. A broken connection is replaced by the pool.
+            await self._pool.putconn(connection)
 
     async def value(
         self, query: str, parameters: Sequence[Any] = (), *, patience: timedelta = timedelta(seconds=2)
@@ -73,7 +116,8 @@ def conninfo(url: str, *, application: str) -> str:
         "tcp_user_timeout": "10000",
         "application_name": application,
         "options": f"-c statement_timeout={int(STATEMENT_TIMEOUT.total_seconds() * 1000)}"
-        f" -c lock_timeout={int(LOCK_TIMEOUT.total_seconds() * 1000)} -c timezone=UTC",
+        f" -c lock_timeout={int(LOCK_TIMEOUT.total_seconds() * 1000)}"
+        f" -c client_connection_check_interval={int(STILL_THERE_EVERY.total_seconds() * 1000)} -c timezone=UTC",
     }
     try:
         given = psycopg.conninfo.conninfo_to_dict(url)
@@ -87,8 +131,9 @@ def conninfo(url: str, *, application: str) -> str:
 @contextlib.asynccontextmanager
 async def open_database(url: str, *, application: str, connections: int = 8) -> AsyncIterator[Database]:
     """Open a pool; it connects in the background, so Postgres may come later."""
-    pool: psycopg_pool.AsyncConnectionPool[psycopg.AsyncConnection[Row]] = psycopg_pool.AsyncConnectionPool(
+    pool: psycopg_pool.AsyncConnectionPool[Line] = psycopg_pool.AsyncConnectionPool(
         conninfo(url, application=application),
+        connection_class=Line,
         kwargs={"autocommit": True, "prepare_threshold": 2},
         min_size=1,
         max_size=connections,
