@@ -53,7 +53,7 @@ class Line(psycopg.AsyncConnection[Row]):
             with line:
                 line.shutdown(socket.SHUT_RDWR)
 
-    async def cancel_safe(self, *, timeout: float = CANCEL_WITHIN.total_seconds()) -> None:  # noqa: ASYNC109 - psycopg's
+    async def cancel_safe(self, *, timeout: float = CANCEL_WITHIN.total_seconds()) -> None:
         """What psycopg does when a query's task is cancelled; a server that does not heed it is left alone."""
         try:
             await super().cancel_safe(timeout=min(timeout, CANCEL_WITHIN.total_seconds()))
