@@ -79,4 +79,5 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
         yield Service(
             "gateway",
             loops=(*foundation.loops, lag.watch, announcements.listen, waiting.listen, waiting.fetch, waiting.heal),
+            drain=waiting.close,
         )

@@ -38,6 +38,7 @@ from shared.runtime.configuration.toml_file import read_toml
 __all__ = ["Configuration", "environment_configuration", "load_configuration"]
 
 TOKEN_FILE = "http_token"  # noqa: S105  (a file's name)
+WAIT_LONGER = 30.0
 _PORTS = Range(1, 65535)
 
 
@@ -171,7 +172,8 @@ def _completed(sections: Sections, raw: Table, source: Source, environment: Mapp
     """Fill in defaults that depend on other keys, on the file's place or on the environment."""
     run, tools = sections.run, sections.tools
     if not given(raw, "run", "wait_seconds"):
-        run = replace(run, wait_seconds=sections.behavior.agent_timeout_seconds)
+        # The caller of a model that hangs shall read what became of it, and not that nobody knows yet.
+        run = replace(run, wait_seconds=sections.behavior.agent_timeout_seconds + WAIT_LONGER)
     if not given(raw, "tools", "plugins_dir"):
         own = source.folder / tools.plugins_dir
         tools = replace(tools, plugins_dir=own if own.is_dir() else PROJECT / tools.plugins_dir)

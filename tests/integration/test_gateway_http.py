@@ -144,3 +144,23 @@ def test_the_token_of_the_model_is_in_no_log(stack: Stack) -> None:
     with client(gateway) as http:
         http.post("/api/v1/chat", json={"message": "hello"})
     assert "canary-4711" not in gateway.log.read_text()
+
+
+async def test_a_gateway_that_is_stopped_tells_whoever_waits_that_the_run_goes_on(stack: Stack) -> None:
+    """A deploy must not look like a crash: 503, when to come back, and which run to ask for."""
+    stack.config.write_text("[run]\nwait_seconds = 30\n")
+    gateway = stack.gateway()
+    async with async_client(gateway) as http:
+        waiting = asyncio.create_task(http.post("/api/v1/chat", json={"message": "hello"}))
+        with psycopg.connect(stack.database_url, autocommit=True) as database:
+            for _ in range(200):
+                if database.execute("select count(*) from runs").fetchone() == (1,):
+                    break
+                await asyncio.sleep(0.02)
+            assert await asyncio.to_thread(gateway.stop) == 0
+            reply = await waiting
+            (run,) = database.execute("select id::text from runs").fetchone() or ("",)
+    assert reply.status_code == 503
+    assert reply.headers["Retry-After"] == "1"
+    assert reply.json()["run_id"] == run
+    assert "Traceback" not in gateway.log.read_text()

@@ -30,7 +30,7 @@ class Expected:
         self._future = future
 
     async def outcome(self, *, within: timedelta) -> Outcome | None:
-        """The run's outcome, or ``None`` when it has not ended in time (it goes on)."""
+        """The run's outcome, or ``None`` when it has not ended in time (it goes on). Raises ``TryLater``."""
         try:
             async with asyncio.timeout(within.total_seconds()):
                 return await self._future
@@ -48,10 +48,16 @@ class WaitingRoom:
         self._clock = clock
         self._awaited: dict[UUID, set[asyncio.Future[Outcome]]] = defaultdict(set)
         self._told: asyncio.Queue[UUID] = asyncio.Queue()
+        self._closed = False
 
     @contextlib.contextmanager
     def expect(self, run: UUID) -> Iterator["Expected"]:
-        """Begin to wait, before the run is accepted: its end can come quicker than the answer to accept."""
+        """Begin to wait, before the run is accepted: its end can come quicker than the answer to accept.
+
+        Raises ``TryLater`` when this gateway is being stopped; nothing was accepted then.
+        """
+        if self._closed:
+            raise TryLater("this gateway is being stopped", after=1.0)
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._awaited[run].add(future)
         try:
@@ -60,6 +66,14 @@ class WaitingRoom:
             self._awaited[run].discard(future)
             if not self._awaited[run]:
                 del self._awaited[run]
+
+    async def close(self) -> None:
+        """This gateway goes: everybody is told so, and that the run goes on. Raises ``TryLater`` in their waits."""
+        self._closed = True
+        for futures in self._awaited.values():
+            for future in futures:
+                if not future.done():
+                    future.set_exception(TryLater("this gateway is being stopped; the run goes on", after=1.0))
 
     def look_now(self, run: UUID) -> None:
         """The run may have ended before anybody began to wait."""

@@ -43,19 +43,19 @@ class Bodies:
         content = orjson.dumps({**body, "agent": self._agent}, default=str)
         return Response(content, status_code=status, headers=headers, media_type="application/json")
 
-    def error(self, fault: Exception) -> Response:
-        """The response for one of our own errors."""
+    def error(self, fault: Exception, **more: str) -> Response:
+        """The response for one of our own errors; ``more`` goes into the body."""
         match fault:
             case TooLarge():
-                return self.json({"error": str(fault)}, 413)
+                return self.json({"error": str(fault), **more}, 413)
             case Conflict():
-                return self.json({"error": str(fault)}, 409)
+                return self.json({"error": str(fault), **more}, 409)
             case NotFound():
-                return self.json({"error": str(fault)}, 404)
+                return self.json({"error": str(fault), **more}, 404)
             case BadInput():
-                return self.json({"error": str(fault)}, 400)
+                return self.json({"error": str(fault), **more}, 400)
             case TryLater():
                 wait = max(1, round(fault.after))
-                return self.json({"error": str(fault)}, 503, {"Retry-After": str(wait)})
+                return self.json({"error": str(fault), **more}, 503, {"Retry-After": str(wait)})
             case _:
                 raise fault

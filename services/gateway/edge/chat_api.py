@@ -1,10 +1,9 @@
 """Chat: a message in, the reply out, at once or as it is written."""
 
 import hashlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 from uuid import UUID
 
 import orjson
@@ -13,14 +12,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from services.gateway.actions.follow_run import BEGINNING, accepted_event, follow_run
-from services.gateway.actions.wait_for_reply import WaitingRoom
+from services.gateway.actions.wait_for_reply import Expected, WaitingRoom
 from services.gateway.edge.bodies import Bodies, read_json
 from services.gateway.edge.event_stream import event_stream
 from services.gateway.rules.chat_request import address_of, read_chat_request, read_idempotency_key, read_traceparent
 from services.gateway.rules.lucyd_dialect import chat_reply, run_body
 from shared.actions.accept_message import accept_message
 from shared.domain.run import Accepted, IdempotencyKey, NewRun
-from shared.errors import BadInput, LucydError, NotFound
+from shared.errors import BadInput, LucydError, NotFound, TryLater
 from shared.ids import new_id
 from shared.messages.run_events import ACCEPTED_ID, RunEvent, id_order
 from shared.ports.bus import Announcements, RunStreams, WakeUps
@@ -70,16 +69,21 @@ class ChatApi:
             with self.waiting.expect(new.id) as expected:
                 accepted = await self._accept(new)
                 if accepted.run == new.id:
-                    return self._reply(accepted, await expected.outcome(within=self.manner.wait))
+                    return await self._reply(accepted, expected)
             with self.waiting.expect(accepted.run) as expected:  # an idempotency key found an earlier run
                 self.waiting.look_now(accepted.run)
-                return self._reply(accepted, await expected.outcome(within=self.manner.wait))
+                return await self._reply(accepted, expected)
         except LucydError as fault:
             return self.bodies.error(fault)
 
-    def _reply(self, accepted: Accepted, outcome: Mapping[str, Any] | None) -> Response:
+    async def _reply(self, accepted: Accepted, expected: Expected) -> Response:
+        run = {"run_id": str(accepted.run)}
+        try:
+            outcome = await expected.outcome(within=self.manner.wait)
+        except TryLater as fault:
+            return self.bodies.error(fault, **run)
         if outcome is None:
-            return self.bodies.json({"error": "processing timeout", "run_id": str(accepted.run)}, 408)
+            return self.bodies.json({"error": "processing timeout", **run}, 408)
         return self.bodies.json(chat_reply(outcome))
 
     async def chat_stream(self, request: Request) -> Response:

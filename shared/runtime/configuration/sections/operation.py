@@ -19,12 +19,12 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """``[run]``, in seconds. ``wait_seconds`` (how long ``/chat`` waits) follows ``agent_timeout_seconds``."""
+    """``[run]``, in seconds. ``wait_seconds`` (how long ``/chat`` waits) follows ``agent_timeout_seconds``, 30 more."""
 
     deadline_seconds: Seconds = 3600.0
     result_ttl_seconds: Positive = 3600
     stream_ttl_seconds: Positive = 3600
-    wait_seconds: Seconds = 600.0
+    wait_seconds: Seconds = 630.0
 
 
 @dataclass(frozen=True, slots=True)
