@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from cli.edge.gateway_client import Gateway
 from cli.edge.screen import Screen
-from cli.rules.account import account_line
+from cli.rules.account import account_line, has_bill
+from cli.rules.clean_text import is_text
 from cli.rules.failure import Failure
 from cli.rules.follower import Follower
 from cli.rules.teller import Teller
@@ -24,9 +25,12 @@ class Outgoing:
     context: str | None = None
 
     def body(self) -> Mapping[str, str]:
-        """As ``/chat`` takes it."""
-        given = {"sender": self.sender, "tier": self.tier, "context": self.context}
-        return {"message": self.text, "source": "cli", **{name: value for name, value in given.items() if value}}
+        """As ``/chat`` takes it. Raises ``Failure`` for bytes that are no text (to Python, half characters)."""
+        given = {"message": self.text, "sender": self.sender, "tier": self.tier, "context": self.context}
+        for name, value in given.items():
+            if value and not is_text(value):
+                raise Failure(f"The {name} is not UTF-8 text.")
+        return {"source": "cli", **{name: value for name, value in given.items() if value}}
 
 
 def send_message(message: Outgoing, gateway: Gateway, screen: Screen, teller: Teller) -> str:
@@ -39,7 +43,8 @@ def send_message(message: Outgoing, gateway: Gateway, screen: Screen, teller: Te
         for event in gateway.stream(message.body(), follower):
             screen.show(teller.tell(event))
             if event.terminal:
-                screen.say(account_line(event.data, time.monotonic() - started), "aside")
+                if event.type == "done" or has_bill(event.data):
+                    screen.say(account_line(event.data, time.monotonic() - started), "aside")
                 return event.type
     except KeyboardInterrupt:
         screen.show(teller.break_line())

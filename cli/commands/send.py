@@ -19,7 +19,10 @@ INTERRUPTED = 130  # as shells tell it
 
 
 def send(
-    text: Annotated[str, typer.Argument(metavar="TEXT|-", help="The message; - reads it from standard input.")],
+    text: Annotated[
+        str | None,
+        typer.Argument(metavar="TEXT|-", help="The message; - (or nothing, in a pipe) reads it from standard input."),
+    ] = None,
     *,
     sender: Sender = None,
     tier: Annotated[
@@ -53,12 +56,14 @@ def send(
         raise typer.Exit(1)
 
 
-def _message(text: str) -> str:
-    if text == "-":
+def _message(text: str | None) -> str:
+    if text is None and sys.stdin.isatty():
+        raise typer.BadParameter("name the message, or - to type it until Ctrl-D", param_hint="TEXT|-")
+    if text is None or text == "-":
         try:
             text = sys.stdin.read()
         except UnicodeDecodeError as fault:
-            raise Failure("Standard input is not text in this terminal's encoding.") from fault
+            raise Failure("Standard input is not UTF-8 text.") from fault
     if not text.strip():
         raise Failure("The message is empty.")
     return text

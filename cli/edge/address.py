@@ -47,7 +47,8 @@ def environment() -> Mapping[str, str]:
 
 
 def find_address(url: str | None, environ: Mapping[str, str], data_dir: Path | None = None) -> Address:
-    """The first of: ``url``, LUCYD_URL, what the running launcher says, this machine at LUCYD_HTTP_PORT or 8100.
+    """The first of: ``url``, LUCYD_URL, LUCYD_HTTP_PORT of this shell, what the running launcher says, this machine at
+    the configured port or 8100.
 
     ``.env`` and lucyd.toml count as they do for the services. The token is LUCYD_HTTP_TOKEN, else the file in the data
     directory, which is for this machine's gateway alone and is sent to no other. Raises ``Failure`` for an address
@@ -61,6 +62,8 @@ def find_address(url: str | None, environ: Mapping[str, str], data_dir: Path | N
         found, given = _checked(url, "--url"), True
     elif named := settings.environment.get("LUCYD_URL"):
         found, given = _checked(named, "LUCYD_URL"), True
+    elif environ.get("LUCYD_HTTP_PORT") or environ.get("LUCYD_HTTP_HOST"):
+        found, given = _here(settings), False
     elif launcher:
         found, given = _checked(launcher.http, "launcher.json"), True
     else:

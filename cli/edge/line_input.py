@@ -6,6 +6,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from cli.rules.failure import Failure
+
 try:
     import readline
 except ImportError:  # a Python built without it: lines can still be typed
@@ -22,7 +24,10 @@ class LineInput:
         self._prompt = prompt
 
     def ask(self) -> str | None:
-        """The next line; empty when it was abandoned with Ctrl-C, ``None`` at the end."""
+        """The next line; empty when it was abandoned with Ctrl-C, ``None`` at the end.
+
+        Raises ``Failure`` when what comes through a pipe is no text.
+        """
         try:
             return input(self._prompt)
         except EOFError:
@@ -32,7 +37,9 @@ class LineInput:
                 raise
             print()
             return ""
-        except UnicodeDecodeError:
+        except UnicodeDecodeError as fault:
+            if not self._prompt:
+                raise Failure("Standard input is not UTF-8 text.") from fault
             print("That was not text in this terminal's encoding; please type it again.")
             return ""
 

@@ -34,6 +34,10 @@ def spoken_faults(program: str) -> Iterator[None]:
         for error in fault.errors:
             print(f"{program}: {error}", file=sys.stderr)
         sys.exit(1)
+    except UnicodeEncodeError:
+        # Python carries bytes that are no text as half characters, which nothing can send on.
+        print(f"{program}: What was given is not UTF-8 text.", file=sys.stderr)
+        sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except BrokenPipeError:

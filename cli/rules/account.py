@@ -3,8 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
-from cli.rules.amounts import count, duration, money, whole
+from cli.rules.amounts import count, duration, money, number, whole
 from cli.rules.clean_text import one_line
+
+
+def has_bill(outcome: Mapping[str, Any]) -> bool:
+    """Whether anything was bought."""
+    tokens = outcome.get("tokens")
+    counted = tokens.values() if isinstance(tokens, Mapping) else ()
+    return number(outcome.get("cost")) > 0 or any(whole(each) for each in counted)
 
 
 def account_line(outcome: Mapping[str, Any], seconds: float) -> str:

@@ -9,6 +9,15 @@ def clean(text: str) -> str:
     return text.translate(_CONTROL)
 
 
+def is_text(text: str) -> bool:
+    """Whether it can be written as UTF-8; bytes that were no text arrive as half characters, which can't."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def one_line(value: object, limit: int = 80) -> str:
     """``value`` as clean text on one line, at most ``limit`` characters, the last of them ``…`` when it was cut."""
     text = " ".join(clean(str(value)).split())

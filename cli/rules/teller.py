@@ -9,6 +9,7 @@ from cli.rules.pieces import Kind, Piece
 from shared.messages.run_events import STEP, RunEvent, id_order
 
 _NOTHING = "0-0"
+_ENDS = ("!", "?", "…")
 
 
 class Teller:
@@ -27,19 +28,32 @@ class Teller:
         self._shown = id_order(_NOTHING)  # the last text; a tool that ran is not undone by anybody
         self._running: dict[str, str] = {}
         self._noticed: set[str] = set()
+        self._held: tuple[str, list[Piece]] = ("", [])  # a notice that may be the reason of the failure that follows
 
     def tell(self, event: RunEvent) -> list[Piece]:
         """What to write for this event."""
+        if event.type == "notice":
+            before = self._let_go()
+            self._held = (str(event.data.get("text") or ""), self._notice(event))
+            return before
+        if event.type in {"failed", "cancelled"} and _same(self._held[0], _reason(event.data)):
+            self._held = ("", [])
+        before = self._let_go()
         telling = self._TELLINGS.get(event.type, Teller._other)
-        return telling(self, event)
+        return [*before, *telling(self, event)]
+
+    def _let_go(self) -> list[Piece]:
+        _, pieces = self._held
+        self._held = ("", [])
+        return pieces
 
     def break_line(self) -> list[Piece]:
         """What ends an unfinished line; nothing when there is none."""
         if not self._line:
-            return []
+            return self._let_go()
         kind: Kind = self._line if self._line in {"reply", "thinking"} else "aside"  # type: ignore[assignment]
         self._line = ""
-        return [Piece("\n", kind)]
+        return [Piece("\n", kind), *self._let_go()]
 
     def _silent(self, event: RunEvent) -> list[Piece]:
         del event
@@ -99,7 +113,8 @@ class Teller:
     def _retry(self, event: RunEvent) -> list[Piece]:
         wait = duration(float(number(event.data.get("wait_seconds"))))
         void = self._void(event.data.get("keep"))
-        said = f"↺ {one_line(event.data.get('reason') or 'the model gave no answer', 160)}; again in {wait}{void}\n"
+        reason = one_line(event.data.get("reason") or "the model gave no answer", 160).rstrip(".")
+        said = f"↺ {reason}; again in {wait}{void}\n"
         return [*self.break_line(), Piece(said, "warning")]
 
     def _void(self, keep: object) -> str:
@@ -148,7 +163,8 @@ class Teller:
     def _failed(self, event: RunEvent) -> list[Piece]:
         pieces = self.break_line()
         for notice in event.data.get("notices") or ():
-            pieces += self._note(str(notice), "•")
+            if not _same(str(notice), _reason(event.data)):
+                pieces += self._note(str(notice), "•")
         return [*pieces, Piece(f"{failure_sentence(event)}\n", "error")]
 
     def _merged(self, event: RunEvent) -> list[Piece]:
@@ -180,5 +196,15 @@ def failure_sentence(event: RunEvent) -> str:
 
 def failure_of(outcome: Mapping[str, Any], what: str = "The run failed") -> str:
     """The same, of an outcome alone."""
-    reason = one_line(outcome.get("error") or outcome.get("error_message") or "", 500).rstrip(".")
-    return f"{what}: {reason}." if reason and reason != "cancelled" else f"{what}."
+    reason = _reason(outcome)
+    if not reason or reason == "cancelled":
+        return f"{what}."
+    return f"{what}: {reason}" if reason.endswith(_ENDS) else f"{what}: {reason}."
+
+
+def _reason(outcome: Mapping[str, Any]) -> str:
+    return one_line(outcome.get("error") or outcome.get("error_message") or "", 500).rstrip(".")
+
+
+def _same(notice: str, reason: str) -> bool:
+    return bool(reason) and one_line(notice, 500).rstrip(".") == reason

@@ -241,3 +241,47 @@ def test_a_reader_that_goes_away_ends_it_quietly(tmp_path: Path, gateway: FakeGa
     process.stderr.close()
     assert process.wait(20) != 0
     assert told == ""
+
+
+def bytes_of(home: Path, gateway: FakeGateway, *words: str | bytes, typed: bytes = b"", program: str = "cli") -> Any:
+    """As `lucyd`, with bytes that are no text."""
+    return subprocess.run(
+        [sys.executable, "-m", program, *words],
+        env=environment_of(home, LUCYD_URL=gateway.url, LUCYD_HTTP_TOKEN=TOKEN), cwd=home, input=typed,
+        capture_output=True, timeout=20, check=False,
+    )  # fmt: skip
+
+
+def test_bytes_that_are_no_text_are_one_sentence(tmp_path: Path, gateway: FakeGateway) -> None:
+    """A file in another encoding, a pasted half character: never a traceback, and nothing is sent."""
+    half = b"\xed\xa0\x80"
+    for done in (
+        bytes_of(tmp_path, gateway, "send", "-", typed=b"a\xff"),
+        bytes_of(tmp_path, gateway, "send", half),
+        bytes_of(tmp_path, gateway, "send", "hi", "--json", "--sender", half),
+        bytes_of(tmp_path, gateway, "send", "hi", "--context", half),
+        bytes_of(tmp_path, gateway, "chat", typed=b"a\xff\n"),
+        bytes_of(tmp_path, gateway, "history", half),
+        bytes_of(tmp_path, gateway, "-m", half, program="cli.lucyd_send"),
+        bytes_of(tmp_path, gateway, "-m", "hi", "--from", half, program="cli.lucyd_send"),
+    ):
+        told = done.stderr.decode() or done.stdout.decode()
+        assert done.returncode == 1, told
+        assert "not UTF-8 text" in told
+        assert len(told.splitlines()) == 1, told
+    assert gateway.bodies("/api/v1/chat/stream") + gateway.bodies("/api/v1/chat") == []
+
+
+def test_a_pipe_alone_is_the_message(tmp_path: Path, gateway: FakeGateway) -> None:
+    """`echo hi | lucyd send` means what it says; at a terminal a forgotten message is asked for."""
+    assert send(tmp_path, gateway, typed="hi\n").returncode == 0
+    assert gateway.bodies("/api/v1/chat/stream")[0]["message"] == "hi\n"
+    with in_terminal(tmp_path, "send", LUCYD_URL=gateway.url, LUCYD_HTTP_TOKEN=TOKEN) as terminal:
+        terminal.read_until("TEXT|-")
+        assert terminal.wait() == 2
+
+
+def test_a_failure_for_which_nothing_was_bought_has_no_bill(tmp_path: Path, gateway: FakeGateway) -> None:
+    """One line, the reason."""
+    done = send(tmp_path, gateway, "fail")
+    assert done.stderr == "The run failed: The model rejected the request: context too long.\n"

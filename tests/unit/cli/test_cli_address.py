@@ -31,11 +31,12 @@ def launcher(data_dir: Path, pid: int) -> None:
 
 
 def test_the_first_address_that_is_named_counts(data_dir: Path) -> None:
-    """Option, variable, running launcher, port, default: in this order."""
+    """Option, variable, port of this shell, running launcher, default: in this order."""
     assert found(data_dir).url == "http://127.0.0.1:8100"
     assert found(data_dir, LUCYD_HTTP_PORT="8200").url == "http://127.0.0.1:8200"
     launcher(data_dir, os.getpid())
-    assert found(data_dir, LUCYD_HTTP_PORT="8200").url == "http://127.0.0.1:9999"
+    assert found(data_dir).url == "http://127.0.0.1:9999"
+    assert found(data_dir, LUCYD_HTTP_PORT="8200").url == "http://127.0.0.1:8200"
     assert found(data_dir, LUCYD_URL="http://a:1/").url == "http://a:1"
     assert found(data_dir, "https://b/lucyd/", LUCYD_URL="http://a:1").url == "https://b/lucyd"
 

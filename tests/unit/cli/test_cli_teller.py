@@ -121,6 +121,26 @@ def test_a_failure_is_one_sentence() -> None:
     assert told([attempt(1), failed("too long.")]) == "The run failed: too long.\n"
 
 
+@pytest.mark.parametrize("said", ["The cost cap is reached.", "The cost cap is reached"])
+def test_a_failure_that_was_also_a_notice_is_told_once(said: str) -> None:
+    """Twice the same sentence looks like two faults; a notice about something else stays."""
+    notice = Event(at(1, 0, 1), "notice", {"text": said})
+    other = Event(at(1, 0, 2), "notice", {"text": "80 % full"})
+    end = failed("The cost cap is reached.")
+    with_list = Event(end.id, end.type, {**end.data, "notices": [said]})
+    for steps in ([attempt(1), notice, end], [attempt(1), notice, with_list], [attempt(1), with_list]):
+        assert told(steps) == "The run failed: The cost cap is reached.\n"
+    assert told([attempt(1), other, notice, end]) == "• 80 % full\nThe run failed: The cost cap is reached.\n"
+    assert told([attempt(1), notice, done("ok")]) == f"• {said}\nok\n"
+
+
+def test_sentences_end_once() -> None:
+    """Reasons come with their own period, or with another end."""
+    assert told([failed("Why?")]) == "The run failed: Why?\n"
+    retry = Event(at(1, 0, 5), "retry", {"attempt": 1, "wait_seconds": 1, "reason": "It broke.", "keep": "0-1"})
+    assert told([retry]) == "↺ It broke; again in 1.0 s\n"
+
+
 def test_no_control_character_of_the_agent_reaches_a_terminal() -> None:
     """A reply can quote a web page, and a page must not write into somebody's clipboard."""
     text = told(SCRIPTS["escape"])
