@@ -81,6 +81,7 @@ class Session:
     compaction_count: int
     context_tokens: int
     warned: bool
+    compact_above: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,12 +214,16 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class SessionAfter:
-    """What a finished run leaves in its session's row."""
+    """What a finished run leaves in its session's row.
+
+    ``compact_above``: after a compaction that failed, it is not tried again below so many tokens.
+    """
 
     context_tokens: int
     model: str
     warned: bool
     pending_warning: str | None = None
+    compact_above: int = 0
 
 
 @dataclass(frozen=True, slots=True)

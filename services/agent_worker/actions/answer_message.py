@@ -266,9 +266,13 @@ def _session_after(attempt: Attempt) -> tuple[SessionAfter, UUID | None]:
     warn = compaction.warning_due(
         context_tokens=context, threshold=manner.threshold, warning_share=manner.warning_share, warned=session.warned
     )
-    due = compaction.compaction_due(context_tokens=context, threshold=manner.threshold)
+    due = compaction.compaction_due(
+        context_tokens=context, threshold=manner.threshold, compact_above=session.compact_above
+    )
     warning = None
     if warn and not due:
         warning = compaction.warning_text(context_tokens=context, threshold=manner.threshold)
-    after = SessionAfter(context, attempt.model.spec.model, session.warned or warn, warning)
+    after = SessionAfter(
+        context, attempt.model.spec.model, session.warned or warn, warning, compact_above=session.compact_above
+    )
     return after, new_id() if due else None

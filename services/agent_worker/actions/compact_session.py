@@ -4,9 +4,9 @@ import structlog
 
 from services.agent_worker.actions.ask_model import UNKNOWN_WINDOW, CallFailed, ask_model, nothing_bought
 from services.agent_worker.actions.attempt import Attempt
-from services.agent_worker.rules.compaction import DEFAULT_PROMPT, cut_at, transcript
+from services.agent_worker.rules.compaction import DEFAULT_PROMPT, cut_at, next_try_above, transcript
 from shared.domain.chat import SystemBlock
-from shared.domain.run import Compaction, Ending, RunState, Settlement, Write
+from shared.domain.run import Compaction, Ending, RunState, SessionAfter, Settlement, Write
 from shared.ids import new_id
 from shared.messages.run_events import terminal_id
 from shared.ports.runs import FinishedRun
@@ -78,7 +78,16 @@ async def _end(
     if reason is not None:
         outcome["error" if state == "failed" else "reason"] = reason
     terminal = terminal_id(claim.epoch)
-    ending = Ending(state, outcome, terminal, compaction=compaction)
+    after = None
+    if state == "failed":
+        session = claim.session
+        after = SessionAfter(
+            session.context_tokens,
+            attempt.model.spec.model,
+            session.warned,
+            compact_above=next_try_above(session.context_tokens),
+        )
+    ending = Ending(state, outcome, terminal, session=after, compaction=compaction)
     more = await attempt.store(Write(id=new_id(), run=claim.run, settle=settlement, ending=ending))
     attempt.desk.outlet.finish(FinishedRun(claim.run, claim.conversation, terminal, outcome))
     attempt.teller.monitor(state="idle")

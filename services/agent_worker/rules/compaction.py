@@ -19,9 +19,14 @@ def warning_due(*, context_tokens: int, threshold: int, warning_share: float, wa
     return not warned and context_tokens >= threshold * warning_share
 
 
-def compaction_due(*, context_tokens: int, threshold: int) -> bool:
+def compaction_due(*, context_tokens: int, threshold: int, compact_above: int = 0) -> bool:
     """Whether the session is to be compacted after this run."""
-    return context_tokens > threshold
+    return context_tokens > max(threshold, compact_above)
+
+
+def next_try_above(context_tokens: int) -> int:
+    """From how many tokens on a compaction that failed is tried again: each try is paid for, and most fail again."""
+    return context_tokens + context_tokens // 10
 
 
 def warning_text(*, context_tokens: int, threshold: int) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from shared.domain.provider import ModelSpec
 from shared.ports.model import ModelAnswer, ModelRequest, OnDelta
@@ -39,9 +40,7 @@ class ScriptedModel:
 
     async def answer(self, request: ModelRequest, on_delta: OnDelta) -> ModelAnswer:
         """See ``Model.answer``."""
-        self.requests.append(
-            ModelRequest(request.call_id, request.system, list(request.messages), request.tools, request.timeout)
-        )
+        self.requests.append(replace(request, messages=list(request.messages)))
         while True:
             if not self._script:
                 raise AssertionError("the model was asked more often than the script says")

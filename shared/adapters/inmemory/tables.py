@@ -1,7 +1,7 @@
 """What Postgres would hold, as far as the four transactions need it. Shared by the fakes of one test."""
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -10,6 +10,7 @@ import orjson
 
 from shared.adapters.postgres.documents import to_json
 from shared.domain.chat import Message
+from shared.domain.money import Usage
 from shared.domain.run import RunKind, RunState, Settlement, Source, Stage
 from shared.messages.run_events import ACCEPTED_ID
 from shared.ports.clock import Clock
@@ -59,6 +60,7 @@ class SessionRow:
     compaction_count: int = 0
     context_tokens: int = 0
     warned: bool = False
+    compact_above: int = 0
     pending_warning: str | None = None
     closed: bool = False
 
@@ -184,3 +186,26 @@ class Tables:
         self.costs.setdefault(settlement.call_id, settlement)
         if reservation := self.reservations.get(settlement.call_id):
             reservation.settled = True
+
+    def settle_unknown(self, reservation: ReservationRow) -> None:
+        """Book the worst case of a call of which nobody can say any more what it cost."""
+        run = self.runs[reservation.run]
+        nothing = Decimal(0)
+        self.settle(
+            Settlement(
+                call_id=reservation.call_id,
+                run=run.id,
+                conversation=run.conversation,
+                session=run.session or run.id,
+                principal=run.principal,
+                call_type="agentic",
+                provider="",
+                model=reservation.model,
+                usage=Usage(),
+                rates=(nothing, nothing, nothing, nothing),
+                cost=reservation.worst_case,
+                currency=reservation.currency,
+                latency=timedelta(0),
+                estimated=True,
+            )
+        )

@@ -86,6 +86,7 @@ def _ending_document(ending: Ending) -> dict[str, Any]:
             "model": ending.session.model,
             "warned": ending.session.warned,
             "pending_warning": ending.session.pending_warning,
+            "compact_above": ending.session.compact_above,
         }
     if ending.compact is not None:
         document["compact"] = ending.compact

@@ -239,6 +239,7 @@ def _claim(conversation: str, call_id: UUID, row: Mapping[str, Any]) -> Claim:
             compaction_count=session["compaction_count"],
             context_tokens=session["context_tokens"],
             warned=session["warned"],
+            compact_above=session["compact_above"],
         ),
         route=Route(route["model"], Decimal(route["worst_case"]), route["currency"]),
         call_id=call_id,

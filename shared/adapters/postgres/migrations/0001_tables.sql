@@ -45,6 +45,7 @@ create table sessions (              -- written by the four transactions
   compaction_count integer not null default 0,
   context_tokens   bigint not null default 0,    -- of the last model call
   warned           boolean not null default false,
+  compact_above    bigint not null default 0,    -- after a compaction that failed: not again below so many tokens
   pending_warning  text,                         -- goes before the next user message
   created_at       timestamptz not null default now(),
   updated_at       timestamptz not null default now(),

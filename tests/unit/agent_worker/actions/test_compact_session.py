@@ -1,6 +1,7 @@
 """Long conversations are said in fewer words, and nothing is lost by it."""
 
 from services.agent_worker.actions.desk import CompactionManner
+from shared.domain.money import Usage
 from shared.domain.run import RunKind
 from shared.errors import ModelRejected
 from shared.ports.model import ModelAnswer
@@ -110,3 +111,34 @@ async def test_a_summary_is_not_told_to_the_person_piece_by_piece() -> None:
     await room.serve(CONVERSATION)
 
     assert [event.type for event in await room.events(run)] == ["done"]
+
+
+async def test_a_summary_has_its_own_limit_and_no_thinking() -> None:
+    """It is an errand of known length; the model's own limit can be a hundred times as dear."""
+    room = await _after(await Room(manner=TIGHT).open(), 3)
+    room.model.then(ModelAnswer("they counted"))
+    await room.answer("", kind=COMPACT)
+    assert room.model.requests[-1].max_tokens == 77
+
+
+async def test_a_compaction_that_failed_is_not_bought_again_with_every_message() -> None:
+    """It most likely fails again; it is tried once more when the session has grown by a tenth."""
+    low = with_manner(compaction=CompactionManner(threshold=1000, min_messages=2))
+
+    def full(tokens: int) -> ModelAnswer:
+        return ModelAnswer("a", usage=Usage(input=tokens))
+
+    room = await Room(manner=low).open()
+    room.model.then(full(2000), ModelAnswer(""), full(2050), full(2300), ModelAnswer("they talked"))
+    for question in ("one", "two", "three"):
+        await room.answer(question)
+    session = next(iter(room.world.tables.sessions.values()))
+    kinds = [(run.kind, run.state) for run in sorted(room.world.tables.runs.values(), key=lambda run: run.ordinal)]
+    assert kinds == [
+        ("message", "done"),
+        ("compact", "failed"),
+        ("message", "done"),
+        ("message", "done"),
+        ("compact", "done"),
+    ]
+    assert (session.summary, session.compact_above) == ("they talked", 0)
