@@ -1,16 +1,16 @@
 """The two stores of runs that the contract is asked of, and how a test looks into them."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Protocol
+from typing import Any, Protocol
 from uuid import UUID
 
 from shared.adapters.inmemory.clock import ManualClock
 from shared.adapters.inmemory.fleet import InMemoryFleet
 from shared.adapters.inmemory.runs import InMemoryRuns
-from shared.adapters.inmemory.tables import Tables
+from shared.adapters.inmemory.tables import Tables, as_json
 from shared.adapters.postgres.fleet import PostgresFleet
 from shared.adapters.postgres.pool import Database
 from shared.adapters.postgres.runs import PostgresRuns
@@ -59,6 +59,10 @@ class World:
         """Calls that money is set aside for."""
         raise NotImplementedError
 
+    async def messages(self, session: UUID) -> Sequence[Mapping[str, Any]]:
+        """What a session holds, dropped rows left out."""
+        raise NotImplementedError
+
     async def beat(self, worker: UUID) -> None:
         """Raise a worker's beat."""
         raise NotImplementedError
@@ -95,7 +99,7 @@ class World:
     async def store(self, claim: Claim, write: Write, *, worker: UUID | None = None) -> bool:
         return await self.runs.store(claim.conversation, worker=worker or self.me, epoch=claim.epoch, write=write)
 
-    async def fence(self, worker: UUID | None = None) -> Sequence[str]:
+    async def fence(self, worker: UUID | None = None) -> Sequence[str] | None:
         return await self.fleet.fence(worker or self.me, beat=None, state="fenced")
 
 
@@ -118,6 +122,9 @@ class InMemoryWorld(World):
     async def open_reservations(self) -> set[UUID]:
         return {row.call_id for row in self.tables.reservations.values() if not row.settled}
 
+    async def messages(self, session: UUID) -> Sequence[Mapping[str, Any]]:
+        return [as_json(row.body) for row in self.tables.messages if row.session == session and not row.dropped]
+
     async def beat(self, worker: UUID) -> None:
         self._fleet.beat(worker)
 
@@ -139,6 +146,10 @@ class PostgresWorld(World):
     async def open_reservations(self) -> set[UUID]:
         rows = await self._database.rows("select call_id from reservations where settled_at is null")
         return {row[0] for row in rows}
+
+    async def messages(self, session: UUID) -> Sequence[Mapping[str, Any]]:
+        query = "select body from messages where session = %s and not dropped order by ordinal"
+        return [row[0] for row in await self._database.rows(query, (session,))]
 
     async def beat(self, worker: UUID) -> None:
         await self._database.rows("update workers set beat = beat + 1 where id = %s", (worker,))

@@ -1,14 +1,16 @@
 """Who waits for whom in Postgres: claims, fences and accepts that meet in the middle."""
 
 import asyncio
+from datetime import timedelta
 
 import psycopg
 
 from shared.adapters.postgres.pool import Database
 from shared.ids import new_id
-from tests.builders import CONVERSATION, new_run
+from tests.builders import CONVERSATION, final_write, new_run
 from tests.runs_worlds import PostgresWorld
 
+NO_TIME = timedelta(0)
 LOCK_WORKER = "select 1 from workers where id = %s for update"
 LOCK_CONVERSATION = "select 1 from conversations where key = %s for no key update nowait"
 FENCE = "select lucyd_fence(%s, null, 'fenced')"
@@ -61,7 +63,58 @@ async def test_a_fence_that_met_a_claim_frees_what_was_claimed(database: Databas
         fence = asyncio.create_task(world.fence())
         await _somebody_waits(database)
         await claim.commit()
-        assert list(await fence) == [CONVERSATION]
+        assert list(await fence or ()) == [CONVERSATION]
     assert await world.open_reservations() == set()
     (booked,) = await world.booked()
     assert booked.estimated
+
+
+async def test_one_locked_conversation_does_not_stop_the_deadlines_of_all(
+    database: Database, database_url: str
+) -> None:
+    """Somebody looks at a row by hand in a transaction, and no run in the house would end any more."""
+    world = await _world(database)
+    late = [await world.accept(new_run(conversation=name, deadline=NO_TIME)) for name in ("a", "b", "c")]
+    await world.wait(0.01)
+    async with await psycopg.AsyncConnection.connect(database_url) as other:
+        await other.execute(LOCK_CONVERSATION, ("b",))
+        async with asyncio.timeout(1):
+            ended = await world.runs.expire(limit=2)
+        assert set(ended) == {late[0].run, late[2].run}
+        assert list(await world.runs.expire(limit=1)) == []
+        await other.rollback()
+    assert list(await world.runs.expire(limit=1)) == [late[1].run]
+
+
+async def test_a_worker_is_fenced_though_one_of_its_conversations_is_locked(
+    database: Database, database_url: str
+) -> None:
+    """Else a worker that died in the middle of a write would keep everything that it had."""
+    world = await _world(database)
+    for name in ("a", "b"):
+        await world.accept(new_run(conversation=name))
+        await world.claim(name)
+    async with await psycopg.AsyncConnection.connect(database_url) as other:
+        await other.execute(LOCK_CONVERSATION, ("a",))
+        async with asyncio.timeout(1):
+            freed = await world.fence()
+        assert sorted(freed or ()) == ["a", "b"]
+        await other.rollback()
+    assert await world.open_reservations() == set()
+    heir = await world.hire()
+    for name in ("a", "b"):
+        assert (await world.claim(name, worker=heir)).attempts == 2
+
+
+async def test_a_store_locks_nothing_before_the_conversation(database: Database, database_url: str) -> None:
+    """Who holds the conversation may want the reservation next; a store that held it already would wait in a circle."""
+    world = await _world(database)
+    claim = await world.claim()
+    async with await psycopg.AsyncConnection.connect(database_url) as other:
+        await other.execute(LOCK_CONVERSATION, (CONVERSATION,))
+        storing = asyncio.create_task(world.store(claim, final_write(claim)))
+        await _somebody_waits(database)
+        await other.execute("select 1 from reservations where call_id = %s for update nowait", (claim.call_id,))
+        await other.rollback()
+        assert await storing is False
+    assert await world.open_reservations() == set()

@@ -110,6 +110,7 @@ class InMemoryRuns:
         cancelled = [waiting for waiting in tables.line(conversation) if waiting.state in {"running", "waiting"}]
         for cut in cancelled:
             self._cut(cut, "cancelled", RESET_HERE)
+            self._close_history(cut, RESET_HERE)
         tables.runs[run] = RunRow(
             id=run,
             conversation=conversation,
@@ -160,6 +161,8 @@ class InMemoryRuns:
         row.epoch += 1
         if run.stage == "new" and run.kind == "message":
             self._say(session, run)
+        if mine:
+            self._settle_forgotten(worker, run.id, call_id)
         route = routes.get(run.kind) or routes.get(run.source) or routes["*"]
         if run.stage != "tools":
             self._reserve(Reservation(call_id, route), worker, run.id)
@@ -299,6 +302,11 @@ class InMemoryRuns:
         row = ReservationRow(reservation.call_id, worker, run, route.model, route.worst_case, route.currency)
         self._tables.reservations.setdefault(reservation.call_id, row)
 
+    def _settle_forgotten(self, worker: UUID, run: UUID, call_id: UUID) -> None:
+        for row in list(self._tables.reservations.values()):
+            if row.worker == worker and row.run == run and row.call_id != call_id and not row.settled:
+                self._tables.settle_unknown(row)
+
     def _spent(self, run: UUID) -> Spent:
         paid = [settlement for settlement in self._tables.costs.values() if settlement.run == run]
         spent = Spent()
@@ -358,11 +366,13 @@ class InMemoryRuns:
         run.finished_at = tables.clock.now()
         if (after := ending.session) is not None:
             session.context_tokens, session.warned = after.context_tokens, after.warned
+            session.compact_above = after.compact_above
             session.pending_warning = after.pending_warning or session.pending_warning
         if (compaction := ending.compaction) is not None:
             session.summary, session.live_from = compaction.summary, compaction.live_from
             session.compaction_count += 1
             session.context_tokens, session.warned, session.pending_warning = 0, False, None
+            session.compact_above = 0
         waits = any(waiting.kind == "compact" for waiting in tables.line(row.key))
         if ending.compact is not None and not waits:
             row.last_ordinal += 1
@@ -428,6 +438,7 @@ def _session(row: SessionRow) -> Session:
         compaction_count=row.compaction_count,
         context_tokens=row.context_tokens,
         warned=row.warned,
+        compact_above=row.compact_above,
     )
 
 

@@ -118,6 +118,14 @@ begin
     update sessions set last_ordinal = last_ordinal + 1, pending_warning = null, updated_at = now()
       where id = v_session.id returning * into v_session;
   end if;
+  if v_asked_again then
+    -- The reservations of that earlier claim: nobody knows their call ids any more, so nobody else will settle them. Most
+    -- were never used, for the worker never heard of the claim. But one that gave up on a step, because Postgres stayed
+    -- away, asks again just so, and its call went out. The rows of both look alike, so the guess is on the dear side.
+    perform lucyd_settle_unknown(array(
+      select call_id from reservations
+      where worker = p_worker and run = v_run.id and call_id <> p_call and settled_at is null order by call_id));
+  end if;
   v_route := coalesce(p_routes -> v_run.kind, p_routes -> v_run.source, p_routes -> '*');
   if v_run.stage <> 'tools' then
     insert into reservations (call_id, worker, run, epoch, conversation, session, principal, model, worst_case, currency)
@@ -150,7 +158,8 @@ begin
     'session', json_build_object(
       'id', v_session.id, 'created_at', v_session.created_at, 'last_ordinal', v_session.last_ordinal,
       'live_from', v_session.live_from, 'summary', v_session.summary, 'compaction_count', v_session.compaction_count,
-      'context_tokens', v_session.context_tokens, 'warned', v_session.warned),
+      'context_tokens', v_session.context_tokens, 'warned', v_session.warned,
+      'compact_above', v_session.compact_above),
     'from', v_from,
     'messages', (select coalesce(json_agg(json_build_array(ordinal, run, body) order by ordinal), '[]') from messages
                  where session = v_session.id and ordinal >= v_from and not dropped),
@@ -178,6 +187,20 @@ create function lucyd_settle(p_settle jsonb) returns void language sql as $$
   update reservations set settled_at = now() where call_id = (p_settle ->> 'call_id')::uuid and settled_at is null;
 $$;
 
+-- Closes calls of which nobody can say any more what they cost: they may have been billed, so the worst case is booked and
+-- said to be a guess.
+create function lucyd_settle_unknown(p_calls uuid[]) returns void language sql as $$
+  with cut as (
+    update reservations set settled_at = now() where call_id = any(p_calls) and settled_at is null returning *
+  )
+  insert into costs (call_id, run, conversation, session, principal, call_type, provider, model, input_tokens,
+                     output_tokens, cache_read_tokens, cache_write_tokens, rate_input, rate_output, rate_cache_read,
+                     rate_cache_write, cost, currency, estimated)
+    select call_id, run, conversation, session, principal, 'agentic', '', model, 0, 0, 0, 0, 0, 0, 0, 0, worst_case,
+           currency, true from cut
+    on conflict (call_id) do nothing;
+$$;
+
 -- Writes one step, or the end, of an attempt. Everything is optional but 'id' and 'run':
 --   settle {costs row}, messages [body], intents [effect], results [{call_index, state, result}], reserve {reservation},
 --   step, stage, keep, finish {state, outcome, terminal, drop, session {..}, compact uuid, compaction {..}, event {..}}
@@ -191,10 +214,11 @@ declare
   v_ordinal integer;
   v_more boolean;
 begin
+  -- Whoever needs both locks the conversation first and a reservation second, here and everywhere.
+  select * into v_conversation from conversations where key = p_conversation for no key update;
   if p_write ? 'settle' then  -- before any check: what was bought is owed, by whoever bought it
     perform lucyd_settle(p_write -> 'settle');
   end if;
-  select * into v_conversation from conversations where key = p_conversation for no key update;
   select * into v_run from runs where id = (p_write ->> 'run')::uuid;
   if v_run.last_write = (p_write ->> 'id')::uuid then  -- stored before; only its answer got lost
     return json_build_object('status', 'stored', 'more', v_conversation.owner = p_worker);
@@ -246,6 +270,7 @@ begin
     update sessions set context_tokens = (v_finish -> 'session' ->> 'context_tokens')::bigint,
                         model = v_finish -> 'session' ->> 'model',
                         warned = (v_finish -> 'session' ->> 'warned')::boolean,
+                        compact_above = (v_finish -> 'session' ->> 'compact_above')::bigint,
                         pending_warning = coalesce(v_finish -> 'session' ->> 'pending_warning', pending_warning),
                         updated_at = now()
       where id = v_run.session;
@@ -253,7 +278,7 @@ begin
   if v_finish ? 'compaction' then
     update sessions set summary = v_finish -> 'compaction' ->> 'summary',
                         live_from = (v_finish -> 'compaction' ->> 'live_from')::integer,
-                        compaction_count = compaction_count + 1, context_tokens = 0, warned = false,
+                        compaction_count = compaction_count + 1, context_tokens = 0, warned = false, compact_above = 0,
                         pending_warning = null, updated_at = now()
       where id = v_run.session;
     insert into events (conversation, session, run, type, payload)
@@ -289,7 +314,8 @@ begin
   return true;
 end $$;
 
--- Ends a worker that was seen not to beat, or that says goodbye. Returns the conversations that are free again.
+-- Ends a worker that was seen not to beat, or that says goodbye. Returns the conversations that may be claimed now, or null
+-- when this worker had ended before, or has beaten meanwhile.
 create function lucyd_fence(p_worker uuid, p_beat bigint, p_state text) returns text[] language plpgsql as $$
 declare
   v_freed text[];
@@ -297,21 +323,18 @@ begin
   perform 1 from workers where id = p_worker and state in ('alive', 'draining') and (p_beat is null or beat = p_beat)
     for update;
   if not found then
-    return '{}';
+    return null;
   end if;
   update workers set state = p_state, ended_at = now() where id = p_worker;
-  with freed as (update conversations set owner = null where owner = p_worker returning key, epoch)
-    select coalesce(array_agg(key), '{}') into v_freed from freed;
-  -- A call that was out when its worker died may have been billed: book the worst case and say that it is a guess.
-  with cut as (
-    update reservations set settled_at = now() where worker = p_worker and settled_at is null returning *
+  v_freed := array(select key from conversations where owner = p_worker order by key);
+  -- A row that somebody has locked keeps its owner: a claim looks at the owner's state, so it is free all the same.
+  with free as (
+    select key from conversations where owner = p_worker order by key for no key update skip locked
   )
-  insert into costs (call_id, run, conversation, session, principal, call_type, provider, model, input_tokens,
-                     output_tokens, cache_read_tokens, cache_write_tokens, rate_input, rate_output, rate_cache_read,
-                     rate_cache_write, cost, currency, estimated)
-    select call_id, run, conversation, session, principal, 'agentic', '', model, 0, 0, 0, 0, 0, 0, 0, 0, worst_case,
-           currency, true from cut
-    on conflict (call_id) do nothing;
+  update conversations c set owner = null from free where c.key = free.key;
+  -- Calls that were out. One that a write under way reserves at this moment is found by the scheduler later.
+  perform lucyd_settle_unknown(array(
+    select call_id from reservations where worker = p_worker and settled_at is null order by call_id for update));
   insert into events (type, payload)
     values ('worker_' || p_state, json_build_object('worker', p_worker, 'conversations', v_freed));
   return v_freed;
@@ -323,7 +346,8 @@ returns json language plpgsql as $$
 declare
   v_conversation conversations;
   v_session uuid;
-  v_cancelled json;
+  v_run runs;
+  v_cancelled uuid[] := '{}';
 begin
   select * into v_conversation from conversations where key = p_conversation for no key update;
   if not found then
@@ -338,19 +362,21 @@ begin
   end if;
   update conversations set owner = null, epoch = epoch + 1, last_ordinal = last_ordinal + 1
     where key = p_conversation returning * into v_conversation;
-  with cut as (
+  for v_run in
     update runs set state = 'cancelled', finished_at = now(), terminal = epoch || '-18446744073709551615',
                     outcome = jsonb_build_object('state', 'cancelled', 'run_id', id, 'session_id', session,
                                                  'error', p_reason, 'reply', '')
-      where conversation = p_conversation and state in ('running', 'waiting') returning id
-  )
-  select coalesce(json_agg(id), '[]') into v_cancelled from cut;
+      where conversation = p_conversation and state in ('running', 'waiting') returning *
+  loop
+    perform lucyd_close_history(v_run, p_reason);  -- the closed session is still read
+    v_cancelled := v_cancelled || v_run.id;
+  end loop;
   insert into runs (id, conversation, ordinal, kind, state, source, tier, principal, sender, message, session, outcome,
                     deadline_at, finished_at, published_at)
     values (p_run, p_conversation, v_conversation.last_ordinal, 'reset', 'done', p_source, 'full', v_conversation.principal,
             p_sender, '{}', v_session, '{}', now(), now(), now());
   insert into events (conversation, session, run, type) values (p_conversation, v_session, p_run, 'session_closed');
-  return json_build_object('reset', true, 'session', v_session, 'cancelled', v_cancelled);
+  return json_build_object('reset', true, 'session', v_session, 'cancelled', array_to_json(v_cancelled));
 end $$;
 
 -- Leaves no tool call without a result and no question hanging when a run is ended by somebody else than its owner.
@@ -380,7 +406,8 @@ begin
             jsonb_build_object('role', 'assistant', 'text', '[Stopped: ' || p_reason || ']'));
 end $$;
 
--- Fails runs whose time is over, whoever holds them; the epoch fences the holder. Returns their ids.
+-- Fails runs whose time is over, whoever holds them; the epoch fences the holder. Returns their ids. A conversation that
+-- somebody has locked is passed over, and met again a second later: it must not hold up the deadlines of all the others.
 create function lucyd_expire(p_limit integer, p_reason text) returns json language plpgsql as $$
 declare
   v_due record;
@@ -388,10 +415,12 @@ declare
   v_ids uuid[] := '{}';
 begin
   for v_due in
-    select id, conversation from runs where deadline_at < now() and state in ('accepted', 'running')
-    order by deadline_at limit p_limit
+    select due.id, due.conversation from (
+      select r.id, r.conversation, r.ordinal from runs r join conversations c on c.key = r.conversation
+      where r.deadline_at < now() and r.state in ('accepted', 'running')
+      order by r.deadline_at limit p_limit for no key update of c skip locked
+    ) as due order by due.conversation, due.ordinal
   loop
-    perform 1 from conversations where key = v_due.conversation for no key update;
     update runs set state = 'failed', finished_at = now(), terminal = epoch || '-18446744073709551615',
                     outcome = jsonb_build_object('state', 'failed', 'run_id', id, 'session_id', session,
                                                  'error', p_reason, 'reply', '')
