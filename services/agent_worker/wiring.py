@@ -126,7 +126,7 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
                     await hand.empty()
             dropped = await hand.drop()
             freed = await fleet.fence(worker, beat=None, state="stopped")
-            for conversation in {*freed, *dropped}:
+            for conversation in {*(freed or ()), *dropped}:
                 outlet.wake(conversation)
             await book_what_is_owed(desk)
             await outlet.flush()

@@ -38,8 +38,13 @@ class Fleet(Protocol):
         """All workers that count as alive or draining, this one included."""
         ...
 
-    async def fence(self, worker: UUID, *, beat: int | None, state: Literal["fenced", "stopped"]) -> Sequence[str]:
-        """End a worker if its beat still is ``beat`` (``None``: whatever it is); tells which conversations are free."""
+    async def fence(
+        self, worker: UUID, *, beat: int | None, state: Literal["fenced", "stopped"]
+    ) -> Sequence[str] | None:
+        """End a worker if its beat still is ``beat`` (``None``: whatever it is); which conversations are free now.
+
+        ``None``: this call has not ended it, for it has beaten meanwhile or had ended before.
+        """
         ...
 
     async def drain(self, worker: UUID) -> None:

@@ -1,14 +1,10 @@
 """The workers' rows, without a Postgres."""
 
 from collections.abc import Sequence
-from datetime import timedelta
-from decimal import Decimal
 from typing import Literal
 from uuid import UUID
 
-from shared.adapters.inmemory.tables import LIVING, ReservationRow, Tables, WorkerRow
-from shared.domain.money import Usage
-from shared.domain.run import Settlement
+from shared.adapters.inmemory.tables import LIVING, Tables, WorkerRow
 from shared.ports.fleet import Identity, Peer
 
 
@@ -26,11 +22,13 @@ class InMemoryFleet:
         """See ``Fleet.peers``."""
         return [Peer(row.identity, row.beat) for row in self._tables.workers.values() if row.state in LIVING]
 
-    async def fence(self, worker: UUID, *, beat: int | None, state: Literal["fenced", "stopped"]) -> Sequence[str]:
+    async def fence(
+        self, worker: UUID, *, beat: int | None, state: Literal["fenced", "stopped"]
+    ) -> Sequence[str] | None:
         """See ``Fleet.fence``."""
         row = self._tables.workers.get(worker)
         if row is None or row.state not in LIVING or (beat is not None and row.beat != beat):
-            return []
+            return None
         row.state = state
         freed = []
         for conversation in self._tables.conversations.values():
@@ -39,7 +37,7 @@ class InMemoryFleet:
                 freed.append(conversation.key)
         for reservation in list(self._tables.reservations.values()):
             if reservation.worker == worker and not reservation.settled:
-                self._tables.settle(self._worst_case(reservation))
+                self._tables.settle_unknown(reservation)
         return freed
 
     async def drain(self, worker: UUID) -> None:
@@ -51,23 +49,3 @@ class InMemoryFleet:
     def beat(self, worker: UUID) -> None:
         """Raise a worker's beat, as its thread would."""
         self._tables.workers[worker].beat += 1
-
-    def _worst_case(self, reservation: ReservationRow) -> Settlement:
-        run = self._tables.runs[reservation.run]
-        nothing = Decimal(0)
-        return Settlement(
-            call_id=reservation.call_id,
-            run=run.id,
-            conversation=run.conversation,
-            session=run.session or run.id,
-            principal=run.principal,
-            call_type="agentic",
-            provider="",
-            model=reservation.model,
-            usage=Usage(),
-            rates=(nothing, nothing, nothing, nothing),
-            cost=reservation.worst_case,
-            currency=reservation.currency,
-            latency=timedelta(0),
-            estimated=True,
-        )

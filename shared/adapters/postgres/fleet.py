@@ -55,9 +55,11 @@ class PostgresFleet:
         """See ``Fleet.peers``."""
         return [Peer(Identity(*row[:7]), row[7]) for row in await self._database.rows(PEERS)]
 
-    async def fence(self, worker: UUID, *, beat: int | None, state: Literal["fenced", "stopped"]) -> Sequence[str]:
+    async def fence(
+        self, worker: UUID, *, beat: int | None, state: Literal["fenced", "stopped"]
+    ) -> Sequence[str] | None:
         """See ``Fleet.fence``."""
-        freed: Sequence[str] = await self._database.value(FENCE, (worker, beat, state))
+        freed: Sequence[str] | None = await self._database.value(FENCE, (worker, beat, state))
         return freed
 
     async def drain(self, worker: UUID) -> None:

@@ -5,6 +5,7 @@ from typing import Literal
 from uuid import UUID
 
 import pytest
+from structlog.testing import capture_logs
 
 from shared.actions.watch_peers import PeerWatch
 from shared.adapters.inmemory.clock import ManualClock
@@ -26,6 +27,9 @@ class Watched:
         self.peer = identity()
         self.gone: set[UUID] = set()
         self.away: set[str] = set()
+        self.query_takes = 0.0
+        self.asked_to_fence = 0
+        self.stale: Sequence[Peer] = ()
         self.watch = PeerWatch(self, self.clock, me=new_id(), is_gone=lambda who: who.id in self.gone)
 
     async def start(self) -> "Watched":
@@ -38,9 +42,14 @@ class Watched:
     async def peers(self) -> Sequence[Peer]:
         if "peers" in self.away:
             raise TryLater("Postgres can't be reached")
-        return await self.inner.peers()
+        peers = self.stale or await self.inner.peers()
+        self.clock.advance(self.query_takes)
+        return peers
 
-    async def fence(self, worker: UUID, *, beat: int | None, state: Literal["fenced", "stopped"]) -> Sequence[str]:
+    async def fence(
+        self, worker: UUID, *, beat: int | None, state: Literal["fenced", "stopped"]
+    ) -> Sequence[str] | None:
+        self.asked_to_fence += 1
         if "fence" in self.away:
             raise TryLater("Postgres can't be reached")
         return await self.inner.fence(worker, beat=beat, state=state)
@@ -56,12 +65,19 @@ class Watched:
         self.clock.advance(seconds)
         await self.watch.look()
 
+    async def look_for(self, seconds: float) -> None:
+        """Look every second, and once more at the end."""
+        whole, rest = divmod(seconds, 1)
+        for _ in range(int(whole)):
+            await self.look_after(1)
+        await self.look_after(rest)
+
 
 async def test_a_beat_that_stands_still_for_six_seconds_is_fenced() -> None:
     """Not a moment earlier: a takeover from a living worker costs an answer."""
     watched = await Watched().start()
     await watched.look_after(0)
-    await watched.look_after(5.9)
+    await watched.look_for(5.9)
     assert watched.state == "alive"
     await watched.look_after(0.1)
     assert watched.state == "fenced"
@@ -73,7 +89,7 @@ async def test_a_worker_that_beats_is_left_alone() -> None:
     for _ in range(20):
         await watched.look_after(2)
         watched.inner.beat(watched.peer.id)
-    await watched.look_after(5.9)
+    await watched.look_for(5.9)
     assert watched.state == "alive"
 
 
@@ -93,14 +109,54 @@ async def test_when_postgres_was_away_everybody_starts_anew(what: str) -> None:
     await watched.look_after(0)
     watched.away.add(what)
     with pytest.raises(TryLater):
-        await watched.look_after(7)
+        await watched.look_for(7)
     watched.away.clear()
     await watched.look_after(0.1)
     assert watched.state == "alive"
-    await watched.look_after(5.9)
+    await watched.look_for(5.9)
     assert watched.state == "alive"
     await watched.look_after(0.1)
     assert watched.state == "fenced"
+
+
+async def test_a_look_that_hung_and_was_answered_starts_anew() -> None:
+    """Postgres stood still for as long: the beats stood in the same line as the look."""
+    watched = await Watched().start()
+    await watched.look_for(2)
+    watched.query_takes = 8
+    await watched.look_after(1)
+    assert watched.state == "alive"
+    watched.query_takes = 0
+    await watched.look_for(5)
+    assert watched.state == "alive"
+    await watched.look_after(1)
+    assert watched.state == "fenced"
+
+
+async def test_a_watcher_that_has_not_looked_for_long_starts_anew() -> None:
+    """What held it up, a sleeping machine perhaps, may have held up the beats as well."""
+    watched = await Watched().start()
+    await watched.look_after(0)
+    await watched.look_after(3600)
+    assert watched.state == "alive"
+    await watched.look_for(5.9)
+    assert watched.state == "alive"
+    await watched.look_after(0.1)
+    assert watched.state == "fenced"
+
+
+async def test_a_fence_that_came_too_late_is_not_told_of() -> None:
+    """An operator who reads of a fenced worker looks for a dead one."""
+    watched = await Watched().start()
+    watched.inner.beat(watched.peer.id)
+    watched.gone.add(watched.peer.id)
+    seen = await watched.inner.peers()
+    await watched.inner.fence(watched.peer.id, beat=None, state="fenced")
+    watched.stale = seen
+    with capture_logs() as told:
+        await watched.look_after(0)
+    assert watched.asked_to_fence == 1
+    assert told == []
 
 
 async def test_a_worker_of_this_host_that_is_gone_is_fenced_at_once() -> None:
