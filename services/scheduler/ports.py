@@ -42,6 +42,18 @@ class Upkeep(Protocol):
         """Workers that ended that long ago and own no conversation."""
         ...
 
+    async def book_left_open(self, *, limit: int) -> int:
+        """Reservations of workers that live no more: the worst case is booked as a guess, and they are closed."""
+        ...
+
+    async def forget_reservations(self, *, older_than: timedelta, limit: int) -> int:
+        """Reservations that were settled that long ago and have their row of costs."""
+        ...
+
+    async def forget_costs(self, *, months: int, limit: int) -> int:
+        """Costs of that many months ago and older."""
+        ...
+
     async def forget_runs(self, *, older_than: timedelta, limit: int) -> int:
         """Runs that ended and were told that long ago and have no idempotency key left. Messages and costs stay."""
         ...

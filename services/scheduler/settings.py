@@ -26,7 +26,11 @@ class Settings:
             redis_url=configuration.redis_url,
             stream_ttl=timedelta(seconds=configuration.run.stream_ttl_seconds),
             result_ttl=timedelta(seconds=configuration.run.result_ttl_seconds),
-            kept=Kept(events=_days(retention.events_days), runs=_days(retention.runs_days)),
+            kept=Kept(
+                events=_days(retention.events_days),
+                runs=_days(retention.runs_days),
+                costs_months=configuration.metering.retention_months,
+            ),
         )
 
 

@@ -14,6 +14,9 @@ log = structlog.get_logger(__name__)
 
 BATCH = 1000
 WORKERS_FOR = timedelta(days=1)
+RESERVATIONS_FOR = timedelta(days=7)
+"""Long enough to ask after a call; then its row of costs says all that is left to say."""
+
 EACH_AT_MOST = timedelta(seconds=30)
 """What is left after that is left to the next time."""
 
@@ -24,22 +27,27 @@ Forget = Callable[[], Awaitable[int]]
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """How long things are kept; ``None`` is for ever."""
+    """How long things are kept; ``None``, and 0 months, are for ever."""
 
     events: timedelta | None
     runs: timedelta | None
+    costs_months: int
 
 
 async def retain(kept: Kept, upkeep: Upkeep, clock: Clock) -> Mapping[str, int]:
     """Forget in batches; how many rows of each kind are gone. Raises ``TryLater``; doing it again goes on with it."""
     steps: dict[str, Forget] = {
         "keys": partial(upkeep.forget_keys, limit=BATCH),
+        "calls_booked": partial(upkeep.book_left_open, limit=BATCH),
+        "reservations": partial(upkeep.forget_reservations, older_than=RESERVATIONS_FOR, limit=BATCH),
         "workers": partial(upkeep.forget_workers, ended_for=WORKERS_FOR, limit=BATCH),
     }
     if kept.events is not None:
         steps["events"] = partial(upkeep.forget_events, older_than=kept.events, limit=BATCH)
     if kept.runs is not None:  # after the keys, since a run lives as long as its key
         steps["runs"] = partial(upkeep.forget_runs, older_than=kept.runs, limit=BATCH)
+    if kept.costs_months:
+        steps["costs"] = partial(upkeep.forget_costs, months=kept.costs_months, limit=BATCH)
     gone = {name: await _exhaust(forget, clock) for name, forget in steps.items()}
     log.info("retention_done", **gone)
     return gone

@@ -37,6 +37,34 @@ with gone as (
 ) select count(*) from gone
 """
 
+# Within a minute its worker may yet say by itself what the call has cost.
+LEFT_OPEN = """
+with gone as materialized (
+  select array_agg(call_id) as calls, count(*) as number from (
+    select call_id from reservations r
+    where r.settled_at is null and r.made_at < now() - interval '1 minute'
+      and not exists (select 1 from workers w where w.id = r.worker and w.state in ('alive', 'draining'))
+    order by call_id limit %s) as some
+)
+select number from gone, lucyd_settle_unknown(gone.calls)
+"""
+# Call ids are UUIDv7 as well.
+RESERVATIONS = """
+with gone as (
+  delete from reservations where call_id in
+    (select call_id from reservations r
+     where r.call_id < (lpad(to_hex((extract(epoch from now() - %s) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid
+       and r.settled_at < now() - %s and exists (select 1 from costs c where c.call_id = r.call_id)
+     order by r.call_id limit %s) returning 1
+) select count(*) from gone
+"""
+COSTS = """
+with gone as (
+  delete from costs where call_id in
+    (select call_id from costs where at < now() - make_interval(months => %s) order by at limit %s) returning 1
+) select count(*) from gone
+"""
+
 PATIENCE = timedelta(seconds=10)
 
 
@@ -57,6 +85,18 @@ class PostgresUpkeep:
     async def forget_workers(self, *, ended_for: timedelta, limit: int) -> int:
         """See ``Upkeep.forget_workers``."""
         return await self._count(WORKERS, (ended_for, limit))
+
+    async def book_left_open(self, *, limit: int) -> int:
+        """See ``Upkeep.book_left_open``."""
+        return await self._count(LEFT_OPEN, (limit,))
+
+    async def forget_reservations(self, *, older_than: timedelta, limit: int) -> int:
+        """See ``Upkeep.forget_reservations``."""
+        return await self._count(RESERVATIONS, (older_than, older_than, limit))
+
+    async def forget_costs(self, *, months: int, limit: int) -> int:
+        """See ``Upkeep.forget_costs``."""
+        return await self._count(COSTS, (months, limit))
 
     async def forget_runs(self, *, older_than: timedelta, limit: int) -> int:
         """See ``Upkeep.forget_runs``."""

@@ -88,6 +88,71 @@ async def test_expired_keys_old_events_and_dead_workers_go_in_batches(database: 
     assert await database.value("select count(*) from workers") == 3
 
 
+RESERVATION = """
+insert into reservations (call_id, worker, run, epoch, conversation, principal, model, worst_case, currency, made_at,
+                          settled_at)
+values (%s, %s, gen_random_uuid(), 1, 'cli', 'me', 'm', 2, 'USD', now() - %s, now() - %s::interval)
+"""
+COST = """
+insert into costs (call_id, at, call_type, provider, model, principal, input_tokens, output_tokens, cache_read_tokens,
+                   cache_write_tokens, rate_input, rate_output, rate_cache_read, rate_cache_write, cost, currency)
+values (%s, now() - %s, 'agentic', '', 'm', 'me', 0, 0, 0, 0, 0, 0, 0, 0, 1, 'USD')
+"""
+WORKER = """
+insert into workers (id, service, host, boot_id, pid, pid_started, version, state)
+values (%s, 'agent_worker', 'h', 'b', 1, '1', '1', %s)
+"""
+
+
+async def test_only_old_reservations_that_were_booked_are_forgotten(database: Database) -> None:
+    """They grow with every call; but one that is open, or has no row of costs, may yet be asked about."""
+    booked, unbooked, opened = (aged_id(8 * DAY) for _ in range(3))
+    lately, young = aged_id(8 * DAY), aged_id(6 * DAY)
+    for call_id, settled in ((booked, 8), (unbooked, 8), (opened, None), (lately, 6), (young, 6)):
+        ago = None if settled is None else settled * DAY
+        await database.rows(RESERVATION, (call_id, uuid4(), 8 * DAY, ago))
+        if call_id not in (unbooked, opened):
+            await database.rows(COST, (call_id, 8 * DAY))
+    upkeep = PostgresUpkeep(database)
+    assert await upkeep.forget_reservations(older_than=7 * DAY, limit=10) == 1
+    assert {row[0] for row in await database.rows("select call_id from reservations")} == {
+        unbooked,
+        opened,
+        lately,
+        young,
+    }
+    assert await database.value("select count(*) from costs") == 3
+
+
+async def test_costs_are_forgotten_after_their_months(database: Database) -> None:
+    """Whole months of the calendar, not so many days."""
+    for days in (100, 93, 85, 0):
+        await database.rows(COST, (uuid4(), days * DAY))
+    upkeep = PostgresUpkeep(database)
+    assert [await upkeep.forget_costs(months=3, limit=1) for _ in range(3)] == [1, 1, 0]
+    assert await database.value("select count(*) from costs") == 2
+
+
+async def test_calls_that_a_dead_worker_left_open_are_booked(database: Database) -> None:
+    """A write that was under way while its worker was fenced may have reserved one more call."""
+    dead, alive, forgotten = uuid4(), uuid4(), uuid4()
+    await database.rows(WORKER, (dead, "fenced"))
+    await database.rows(WORKER, (alive, "alive"))
+    calls = {worker: aged_id(DAY) for worker in (dead, alive, forgotten)}
+    for worker, call_id in calls.items():
+        await database.rows(RESERVATION, (call_id, worker, DAY, None))
+    fresh = aged_id(timedelta(0))
+    await database.rows(RESERVATION, (fresh, dead, timedelta(0), None))
+    upkeep = PostgresUpkeep(database)
+    assert [await upkeep.book_left_open(limit=2) for _ in range(2)] == [2, 0]
+    assert {row[0] for row in await database.rows("select call_id from costs where estimated and cost = 2")} == {
+        calls[dead],
+        calls[forgotten],
+    }
+    still = await database.rows("select call_id from reservations where settled_at is null")
+    assert {row[0] for row in still} == {calls[alive], fresh}
+
+
 async def test_the_backlog_counts_what_a_model_would_read(database: Database) -> None:
     """Dropped rows and compacted ones do not count; the summary does."""
     await database.rows(CONVERSATION)

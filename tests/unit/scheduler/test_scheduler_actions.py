@@ -133,21 +133,35 @@ class Attic:
     async def forget_workers(self, *, ended_for: timedelta, limit: int) -> int:
         return self._take("workers", limit)
 
+    async def book_left_open(self, *, limit: int) -> int:
+        return self._take("calls_booked", limit)
+
+    async def forget_reservations(self, *, older_than: timedelta, limit: int) -> int:
+        assert older_than == timedelta(days=7)
+        return self._take("reservations", limit)
+
+    async def forget_costs(self, *, months: int, limit: int) -> int:
+        assert months == 84
+        return self._take("costs", limit)
+
     async def forget_runs(self, *, older_than: timedelta, limit: int) -> int:
         return self._take("runs", limit)
 
 
 async def test_old_rows_go_in_batches() -> None:
     """Disk stays flat, and no statement grows with the backlog."""
-    attic = Attic({"keys": 2500, "events": 10, "workers": 1, "runs": 7})
-    gone = await retain(Kept(events=timedelta(days=30), runs=timedelta(days=90)), attic, HandClock())
-    assert gone == {"keys": 2500, "events": 10, "workers": 1, "runs": 7}
+    old = {"keys": 2500, "calls_booked": 1, "reservations": 2001, "workers": 1, "events": 10, "runs": 7, "costs": 3}
+    attic = Attic(dict(old))
+    kept = Kept(events=timedelta(days=30), runs=timedelta(days=90), costs_months=84)
+    assert await retain(kept, attic, HandClock()) == old
+    assert set(attic.rows.values()) == {0}
 
 
 async def test_what_is_kept_for_ever_is_not_touched() -> None:
     """0 days means for ever, and nobody's history goes by accident."""
-    attic = Attic({"events": 10, "runs": 7})
-    await retain(Kept(events=None, runs=None), attic, HandClock())
+    attic = Attic({"events": 10, "runs": 7, "costs": 3})
+    await retain(Kept(events=None, runs=None, costs_months=0), attic, HandClock())
+    assert attic.rows["costs"] == 3
     assert attic.rows["events"] == 10
     assert attic.rows["runs"] == 7
 
@@ -155,7 +169,7 @@ async def test_what_is_kept_for_ever_is_not_touched() -> None:
 async def test_a_huge_backlog_is_spread_over_several_times() -> None:
     """A table that grew for a year must not keep the leader busy for an hour."""
     attic = Attic({"keys": 10_000_000})
-    gone = await retain(Kept(None, None), attic, HandClock())
+    gone = await retain(Kept(None, None, 0), attic, HandClock())
     assert 0 < gone["keys"] < 10_000_000
 
 
