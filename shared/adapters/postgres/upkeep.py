@@ -44,7 +44,7 @@ with gone as materialized (
     select call_id from reservations r
     where r.settled_at is null and r.made_at < now() - interval '1 minute'
       and not exists (select 1 from workers w where w.id = r.worker and w.state in ('alive', 'draining'))
-    order by call_id limit %s) as some
+    order by call_id limit %s) as due
 )
 select number from gone, lucyd_settle_unknown(gone.calls)
 """
