@@ -3,12 +3,16 @@
 import asyncio
 from importlib.resources import files
 
+import psycopg
+
 from cli.edge.postgres_probe import look_at_postgres
 from cli.rules.diagnosis import Finding, on_postgres
-from cli.rules.failure import Failure
 from shared.adapters.postgres.migrate import migrate
 from shared.adapters.postgres.pool import conninfo
-from shared.adapters.redis.connection import check_server, open_redis
+from shared.adapters.postgres.unreachable import address_of as postgres_address
+from shared.adapters.postgres.unreachable import reason_of as postgres_reason
+from shared.adapters.redis.connection import address_of as redis_address
+from shared.adapters.redis.connection import check_server, open_redis, reason_of
 from shared.errors import ConfigError, TryLater
 
 _MEND_POSTGRES = "start the server, or correct LUCYD_DATABASE_URL"
@@ -27,8 +31,9 @@ def examine_postgres(database_url: str) -> list[Finding]:
         state = look_at_postgres(conninfo(database_url, application="lucyd doctor"))
     except ConfigError as fault:
         return [Finding("fail", "Postgres", error) for error in fault.errors]
-    except Failure as fault:
-        return [Finding("fail", "Postgres", f"can't be reached: {fault}", _MEND_POSTGRES)]
+    except psycopg.Error as fault:
+        told = f"at {postgres_address(database_url)} can't be reached: {postgres_reason(fault)}"
+        return [Finding("fail", "Postgres", told, _MEND_POSTGRES)]
     return on_postgres(state, ours=_our_migrations())
 
 
@@ -39,8 +44,8 @@ def examine_redis(redis_url: str) -> list[Finding]:
     except ConfigError as fault:
         return [Finding("fail", "Redis", error) for error in fault.errors]
     except (TryLater, TimeoutError) as fault:
-        reason = fault.__cause__ or fault
-        return [Finding("fail", "Redis", f"can't be reached: {str(reason) or 'no answer'}", _MEND_REDIS)]
+        told = f"at {redis_address(redis_url)} can't be reached: {reason_of(fault.__cause__ or fault)}"
+        return [Finding("fail", "Redis", told, _MEND_REDIS)]
 
 
 async def _look_at_redis(redis_url: str) -> str:

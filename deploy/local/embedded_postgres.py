@@ -110,7 +110,11 @@ def _prepare_cluster(standing: as_root.Standing, claim: state.Claim, log: Path) 
         return password
     if version != MAJOR:
         raise ConfigError(
-            [f"{cluster} was made by Postgres {version}, this is Postgres {MAJOR}: dump and restore it, see {log}"]
+            [
+                f"{cluster} was made by Postgres {version}, and this is Postgres {MAJOR}: dump it with pg_dumpall of"
+                f" Postgres {version}, move the folder away, start Lucyd again and restore the dump with psql; to begin"
+                " anew, only move it away"
+            ]
         )
     known = state.read_secret(secret)
     if known is None:
@@ -171,7 +175,9 @@ def _start(
             raise
         child.stop()
         if attempt == _ATTEMPTS or not any(reason in said for reason in _PASSING):
-            raise ConfigError([f"Postgres can't start with the folder {standing.cluster}: {_reason(said)}; see {log}"])
+            raise ConfigError(
+                [f"Postgres can't start with the folder {standing.cluster}: {reason_of(said)}; see {log}"]
+            )
         tried |= {port}
         time.sleep(0.5)
     raise AssertionError("unreachable")
@@ -234,9 +240,13 @@ def _read_from(log: Path, begin: int) -> str:
         return file.read(64_000).decode(errors="replace")
 
 
-def _reason(said: str) -> str:
-    """Return the line in which Postgres says what is wrong."""
+def reason_of(said: str) -> str:
+    """Return the sentence in which Postgres says what is wrong."""
     for line in said.splitlines():
         if "FATAL:" in line or "PANIC:" in line:
             return line.partition("FATAL:")[2].strip() or line.partition("PANIC:")[2].strip()
-    return next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "it gave no reason")
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    # Without a word for how bad it is, a sentence goes over several lines; the first begins with the program's name.
+    begin = max((place for place, line in enumerate(lines) if line.startswith("postgres: ")), default=len(lines) - 1)
+    told = " ".join(lines[max(begin, 0) :]).removeprefix("postgres: ")
+    return told.replace(" Expected to", ". Expected to").rstrip(".") or "it gave no reason"

@@ -61,7 +61,7 @@ def launch(
     with (
         stop_on_signals(at_once=partial(_kill_all, keepers)),
         suppress(StopAsked),
-        state.claim(state.open_folder(configuration.data_dir)) as claim,
+        state.claim(state.open_folder(configuration.data_dir, show=say)) as claim,
     ):
         token_file = _provide_token(configuration, claim.folder)
         if not configuration.workspace_given:

@@ -9,6 +9,7 @@ from pathlib import Path
 from deploy.local import state
 from deploy.local.embedded_postgres import run_postgres
 from deploy.local.embedded_valkey import run_valkey
+from deploy.local.given_redis import check_redis
 from deploy.local.keeper import Keeper
 from shared.errors import ConfigError
 
@@ -48,8 +49,11 @@ def run_servers(
 ) -> Iterator[Servers]:
     """Run those servers that no URL is given for, both at once.
 
-    ``show`` gets a line whenever a server died and ``watch`` starts it again.
+    ``show`` gets a line whenever a server died and ``watch`` starts it again. ConfigError when a server can't run, or
+    the given Redis can't be used; a given Postgres is looked at by who migrates it.
     """
+    if redis_url is not None:
+        check_redis(redis_url)
     known = state.read_ports(claim.folder)
     with ExitStack() as stack:
         with ThreadPoolExecutor(max_workers=2) as pool:

@@ -4,8 +4,9 @@ import fcntl
 import json
 import os
 import secrets
+import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,11 +14,17 @@ from pathlib import Path
 
 from shared.errors import ConfigError
 
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _LEFTOVERS_TAKE = timedelta(seconds=12)
 
 
-def open_folder(folder: Path) -> Path:
-    """Make the data folder, for its owner alone, and return its real path; ConfigError when it can't be used."""
+def open_folder(folder: Path, *, show: Callable[[str], None] = print) -> Path:
+    """Make the data folder, for its owner alone, and return its real path; ConfigError when it can't be used.
+
+    One that other users could enter is shut, and ``show`` gets a line about it.
+    """
+    if file := next((each for each in (folder, *folder.parents) if os.path.isfile(each)), None):  # noqa: PTH113 - as below
+        raise ConfigError([f"the data folder can't be {folder}: {file} is a file, not a folder; set LUCYD_DATA_DIR"])
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         real = folder.resolve(strict=True)
@@ -26,10 +33,19 @@ def open_folder(folder: Path) -> Path:
         write_private(real / ".writable", "")
         (real / ".writable").unlink()
     except OSError as fault:
-        raise ConfigError([f"the data folder {folder} can't be written to: {fault.strerror or fault}"]) from fault
+        said = f"the data folder {folder} can't be read and written: {fault.strerror or fault}"
+        raise ConfigError([f"{said}; make it yours (chown, chmod 700), or set LUCYD_DATA_DIR"]) from fault
     if owner != os.geteuid():
         raise ConfigError([f"the data folder {real} belongs to another user (uid {owner}): start Lucyd as that user"])
+    if (mode := stat.S_IMODE(real.stat().st_mode)) & _OTHERS and not _opened_for_postgres(mode):
+        real.chmod(0o700)
+        show(f"the data folder {real} was open to other users (mode {mode:03o}); now it is yours alone (700)")
     return real
+
+
+def _opened_for_postgres(mode: int) -> bool:
+    """Whether it is as ``as_root`` leaves it where the user nobody has to pass through."""
+    return os.geteuid() == 0 and mode == 0o710
 
 
 def write_private(file: Path, text: str) -> None:

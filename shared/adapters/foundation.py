@@ -13,8 +13,10 @@ from shared.adapters.http.health import Check, health_app
 from shared.adapters.http.serve import listen, serving
 from shared.adapters.postgres.migrate import newest
 from shared.adapters.postgres.pool import Database, open_database
+from shared.adapters.postgres.unreachable import address_of as postgres_address
 from shared.adapters.processes import this_process
 from shared.adapters.redis.connection import Redis, check_server, open_redis
+from shared.adapters.redis.connection import address_of as redis_address
 from shared.adapters.redis.process_monitor import keep_monitor
 from shared.errors import ConfigError, TryLater
 from shared.ids import new_id
@@ -67,7 +69,8 @@ async def open_foundation(
         )
         redis = await stack.enter_async_context(open_redis(redis_url))
         await asyncio.gather(
-            _insist("Redis", lambda: check_server(redis)), _insist("Postgres", lambda: _check_schema(database))
+            _insist("Redis", redis_address(redis_url), lambda: check_server(redis)),
+            _insist("Postgres", postgres_address(database_url), lambda: _check_schema(database)),
         )
         checks = _checks(database, redis, lag)
         address = ""
@@ -111,7 +114,7 @@ async def _check_schema(database: Database) -> None:
         raise TryLater("the tables are not there yet; `lucyd migrate` makes them")
 
 
-async def _insist(what: str, check: Callable[[], Awaitable[None]]) -> None:
+async def _insist(what: str, where: str, check: Callable[[], Awaitable[None]]) -> None:
     """Wait until the check passes; says so every five seconds. Ends only with the process."""
     pause, waited, said = FIRST_PAUSE, 0.0, 0.0
     while True:
@@ -120,7 +123,7 @@ async def _insist(what: str, check: Callable[[], Awaitable[None]]) -> None:
         except TryLater as fault:
             if waited - said >= SAY_EVERY.total_seconds():
                 said = waited
-                log.warning("waiting_for", what=what, reason=str(fault))
+                log.warning("waiting_for", what=what, where=where, reason=str(fault))
         else:
             return
         await asyncio.sleep(pause)

@@ -6,6 +6,7 @@ from importlib.resources import files
 import psycopg
 
 from shared.adapters.postgres.pool import conninfo
+from shared.adapters.postgres.unreachable import address_of, reason_of
 from shared.errors import ConfigError
 
 LOCK = 0x6C756379  # one migration at a time, whoever starts it
@@ -33,7 +34,7 @@ def migrate(database_url: str) -> list[str]:
             _extend(connection)
             return _apply(connection)
     except psycopg.OperationalError as fault:
-        raise ConfigError([f"Postgres can't be reached: {str(fault).strip().splitlines()[-1]}"]) from fault
+        raise ConfigError([f"Postgres at {address_of(database_url)} can't be reached: {reason_of(fault)}"]) from fault
 
 
 def _check(connection: psycopg.Connection) -> None:

@@ -2,9 +2,12 @@
 
 import asyncio
 import contextlib
+import os
+import re
 from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 import redis.asyncio
 from redis.asyncio.retry import Retry
@@ -17,6 +20,9 @@ CONNECT_TIMEOUT = timedelta(seconds=2)
 COMMAND_TIMEOUT = timedelta(seconds=5)
 LONGEST_BLOCK = timedelta(seconds=2)
 """A blocking read ends well before the socket's own timeout, which would look like a dead server."""
+
+USUAL_PORT = 6379
+_CONNECTING = re.compile(r"^Error (-?\d+) (?:while )?connecting to \S+\. ")
 
 Redis = redis.asyncio.Redis
 
@@ -40,6 +46,29 @@ async def open_redis(url: str) -> AsyncIterator[Redis]:
         yield client
     finally:
         await client.aclose()
+
+
+def address_of(url: str) -> str:
+    """``host:port`` of an address, never its password."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "localhost", parts.port or USUAL_PORT
+    except ValueError:
+        return "an address that can't be read"
+    if parts.scheme == "unix":
+        return parts.path
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def reason_of(fault: BaseException) -> str:
+    """What the client says happened, without the address that it repeats and without a period at its end."""
+    if isinstance(fault, TimeoutError | redis.exceptions.TimeoutError | asyncio.CancelledError):
+        return "no answer"
+    said = str(fault).strip()
+    if connecting := _CONNECTING.match(said):
+        number = int(connecting[1])
+        said = os.strerror(number) if number > 0 else said[connecting.end() :]
+    return " ".join(said.split()).rstrip(".") or type(fault).__name__
 
 
 @contextlib.contextmanager

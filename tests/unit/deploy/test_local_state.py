@@ -1,10 +1,14 @@
 """What the launcher keeps in the data folder."""
 
+import socket
+import time
 from pathlib import Path
 
 import pytest
 
 from deploy.local import ports, state
+from deploy.local.embedded_postgres import reason_of
+from deploy.local.given_redis import check_redis
 from deploy.local.greeting import TokenPlace, greeting
 from deploy.local.workspace import provide_workspace
 from shared.domain.provider import ModelSpec
@@ -89,3 +93,65 @@ def test_the_greeting_says_when_no_model_is_configured_and_shows_no_token(tmp_pa
     text = greeting("http://127.0.0.1:8100", token=token, data_dir=tmp_path, model=real, here=tmp_path)
     assert 'Bearer $MY_TOKEN"' in text
     assert f"MY_TOKEN is set in {dotenv}" in text
+
+
+def test_an_open_data_folder_is_shut(tmp_path: Path) -> None:
+    """It may have been made by hand before the first start; conversations and passwords come into it."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    folder.chmod(0o755)
+    shown: list[str] = []
+    state.open_folder(folder, show=shown.append)
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert len(shown) == 1
+    assert "755" in shown[0]
+    state.open_folder(folder, show=shown.append)
+    assert len(shown) == 1
+
+
+def test_a_file_where_the_data_folder_or_one_above_it_should_be_is_called_a_file(tmp_path: Path) -> None:
+    """ "File exists" would send people looking for a folder."""
+    (tmp_path / "data").write_text("")
+    for folder in (tmp_path / "data", tmp_path / "data" / "below"):
+        with pytest.raises(ConfigError, match=f"{tmp_path / 'data'} is a file, not a folder"):
+            state.open_folder(folder)
+
+
+def test_the_reason_of_a_postgres_that_ended_is_a_whole_sentence() -> None:
+    """Postgres spreads some of its sentences over lines, and the last one alone means nothing."""
+    said = (
+        'postgres: could not find the database system\nExpected to find it in the directory "/d",\n'
+        'but could not open file "/d/global/pg_control": No such file or directory\n'
+    )
+    assert reason_of(said) == (
+        'could not find the database system. Expected to find it in the directory "/d", '
+        'but could not open file "/d/global/pg_control": No such file or directory'
+    )
+    assert reason_of("LOG:  starting\n1 FATAL:  no space\nLOG:  down\n") == "no space"
+    assert reason_of("") == "it gave no reason"
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("redis://:secret-word@127.0.0.1:1/0", "Redis at 127.0.0.1:1 can't be reached: Connection refused; "),
+        ("redis://:secret-word@no.host.invalid/0", "Redis at no.host.invalid:6379 can't be reached: "),
+        ("nonsense", "LUCYD_REDIS_URL is not a Redis address"),
+    ],
+)
+def test_a_redis_that_is_not_there_is_one_sentence(url: str, says: str) -> None:
+    """Before anything starts, as for Postgres; never with the password."""
+    with pytest.raises(ConfigError) as caught:
+        check_redis(url)
+    assert str(caught.value).startswith(says)
+    assert "secret-word" not in str(caught.value)
+    assert len(caught.value.errors) == 1
+
+
+def test_a_redis_that_does_not_answer_is_given_up_within_seconds() -> None:
+    """It accepts and is silent, as a hung one."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        began = time.monotonic()
+        with pytest.raises(ConfigError, match="no answer"):
+            check_redis(f"redis://127.0.0.1:{silent.getsockname()[1]}/0")
+        assert time.monotonic() - began < 4.5
