@@ -93,11 +93,14 @@ class History(Protocol):
         ...
 
     async def session_contacts(self, target: str, *, principal: str | None) -> Sequence[str]:
-        """Conversations with an open session that ``target`` names: a session id, a contact or a conversation key."""
+        """Conversations with an open session that ``target`` names, upper and lower case being one.
+
+        A name is a session id, a conversation key, a contact, or its bare sender (``bob`` of ``http-bob``).
+        """
         ...
 
     async def messages(self, session: UUID, *, principal: str | None, limit: int = 2000) -> Sequence[HistoryRow]:
-        """All rows of a session in order, dropped ones left out; empty for an unknown id."""
+        """The newest rows of a session in order, dropped ones left out; empty for an unknown id."""
         ...
 
     async def costs(self, period: Period) -> Sequence[ModelCost]:

@@ -23,12 +23,17 @@ where s.closed_at is null and (%s::text is null or c.principal = %s) order by s.
 CONTACTS = """
 select s.conversation from sessions s join conversations c on c.key = s.conversation
 where s.closed_at is null and (%s::text is null or c.principal = %s)
-  and (s.id::text = lower(%s) or s.conversation = %s or lower(s.contact) = lower(%s))
+  and lower(%s) in (s.id::text, lower(s.conversation), lower(s.contact),
+                    case when starts_with(s.contact, c.channel || '-')  -- the bare sender
+                         then lower(substr(s.contact, length(c.channel) + 2)) end)
+order by s.updated_at desc
 """
 MESSAGES = """
-select m.created_at, m.run, m.body from messages m join sessions s on s.id = m.session
-join conversations c on c.key = s.conversation
-where m.session = %s and not m.dropped and (%s::text is null or c.principal = %s) order by m.ordinal limit %s
+select created_at, run, body from (
+  select m.created_at, m.run, m.body, m.ordinal from messages m join sessions s on s.id = m.session
+  join conversations c on c.key = s.conversation
+  where m.session = %s and not m.dropped and (%s::text is null or c.principal = %s) order by m.ordinal desc limit %s
+) as newest order by ordinal
 """
 COSTS = """
 select model, sum(input_tokens)::bigint, sum(output_tokens)::bigint, sum(cache_read_tokens)::bigint,
@@ -61,7 +66,7 @@ class PostgresHistory:
 
     async def session_contacts(self, target: str, *, principal: str | None) -> Sequence[str]:
         """See ``History.session_contacts``."""
-        parameters = (principal, principal, target, target, target)
+        parameters = (principal, principal, target)
         return [row[0] for row in await self._database.rows(CONTACTS, parameters)]
 
     async def messages(self, session: UUID, *, principal: str | None, limit: int = 2000) -> Sequence[HistoryRow]:
