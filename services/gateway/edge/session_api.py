@@ -62,9 +62,7 @@ class SessionApi:
         try:
             target = read_reset_target(await read_json(request, at_most=SMALL_BODY))
             if target == "all":
-                open_sessions = await self.history.sessions(principal=_principal(request))
-                done = [await self._close(session.conversation) for session in open_sessions]
-                count = sum(reset is not None for reset in done)
+                count = await self._close_all(_principal(request))
                 return self.bodies.json({"reset": True, "target": target, "count": count})
             found = await self.history.session_contacts(target, principal=_principal(request))
             closed = [reset for conversation in found if (reset := await self._close(conversation)) is not None]
@@ -74,6 +72,15 @@ class SessionApi:
             return self.bodies.json({"reset": False, "reason": f"no session found for: {target}"})
         kind = "session_id" if target == str(closed[0].session) else "contact"
         return self.bodies.json({"reset": True, "target": target, "type": kind, "count": len(closed)})
+
+    async def _close_all(self, principal: str) -> int:
+        """How many were closed. One page after the other; a session that was opened meanwhile may be closed as well."""
+        count, met = 0, set[UUID]()
+        while page := [one for one in await self.history.sessions(principal=principal) if one.id not in met]:
+            met.update(one.id for one in page)
+            done = [await self._close(one.conversation) for one in page]
+            count += sum(reset is not None for reset in done)
+        return count
 
     async def _close(self, conversation: str) -> Reset | None:
         return await self.inbox.reset(conversation, new_id(), source="http", sender="operator")

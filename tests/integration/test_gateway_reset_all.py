@@ -1,0 +1,45 @@
+"""The reset of everything, through the API's own route and a real Postgres."""
+
+from typing import Any
+
+import orjson
+from starlette.requests import Request
+from starlette.types import Message
+
+from services.gateway.edge.bodies import Bodies
+from services.gateway.edge.session_api import SessionApi
+from shared.adapters.postgres.history import PostgresHistory
+from shared.adapters.postgres.pool import Database
+from shared.adapters.postgres.runs import PostgresRuns
+
+CONVERSATIONS = """
+insert into conversations (key, channel, principal, contact)
+select 'http:' || k || ':' || n, 'http', 'key:' || k, 'http-' || n from generate_series(1, 450) n, (values (%s)) v (k)
+"""
+SESSIONS = """
+insert into sessions (id, conversation, contact) select gen_random_uuid(), key, contact from conversations
+"""
+
+
+async def _reset(api: SessionApi, key: str, target: str) -> Any:
+    async def receive() -> Message:
+        return {"type": "http.request", "body": orjson.dumps({"target": target}), "more_body": False}
+
+    response = await api.reset(Request({"type": "http", "headers": [], "lucyd.key": key}, receive))
+    return orjson.loads(bytes(response.body))
+
+
+async def test_all_sessions_are_closed_however_many_there_are(database: Database) -> None:
+    """All means all; a list that people read has pages, and the rest of it was left open."""
+    for key in ("phone", "other"):
+        await database.rows(CONVERSATIONS, (key,))
+    await database.rows(SESSIONS)
+    api = SessionApi(PostgresHistory(database), PostgresRuns(database), Bodies("Lucyd"), 0)
+    answer = await _reset(api, "phone", "all")
+    assert (answer["reset"], answer["target"], answer["count"]) == (True, "all", 450)
+    assert (await _reset(api, "phone", "all"))["count"] == 0
+    left = await database.rows(
+        "select principal, count(*) from sessions join conversations on key = conversation"
+        " where closed_at is null group by principal"
+    )
+    assert left == [("key:other", 450)]
