@@ -62,7 +62,11 @@ class Runs(Protocol):
     async def claim(
         self, conversation: str, *, worker: UUID, call_id: UUID, routes: Mapping[str, Route], cached: Cached | None
     ) -> Claim | ClaimRefusal:
-        """Take the conversation and its oldest open run. Waiting for a lock is bounded by the statement timeout."""
+        """Take the conversation and its oldest open run. Raises ``TryLater`` when Postgres, or a lock, took too long.
+
+        Asked again by the worker that has the run in hand, it counts no attempt, and what that worker has reserved for
+        the run under other call ids is booked at its worst case.
+        """
         ...
 
     async def store(self, conversation: str, *, worker: UUID, epoch: int, write: Write) -> bool:
