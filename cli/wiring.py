@@ -3,10 +3,9 @@
 import asyncio
 from importlib.resources import files
 
-import psycopg
-
 from cli.edge.postgres_probe import look_at_postgres
 from cli.rules.diagnosis import Finding, on_postgres
+from cli.rules.failure import Failure
 from shared.adapters.postgres.migrate import migrate
 from shared.adapters.postgres.pool import conninfo
 from shared.adapters.postgres.unreachable import address_of as postgres_address
@@ -31,7 +30,7 @@ def examine_postgres(database_url: str) -> list[Finding]:
         state = look_at_postgres(conninfo(database_url, application="lucyd doctor"))
     except ConfigError as fault:
         return [Finding("fail", "Postgres", error) for error in fault.errors]
-    except psycopg.Error as fault:
+    except Failure as fault:
         told = f"at {postgres_address(database_url)} can't be reached: {postgres_reason(fault)}"
         return [Finding("fail", "Postgres", told, _MEND_POSTGRES)]
     return on_postgres(state, ours=_our_migrations())

@@ -23,8 +23,8 @@ def address_of(url: str) -> str:
     return ", ".join(_joined(host, port) for host, port in zip(hosts, ports, strict=False))
 
 
-def reason_of(fault: psycopg.Error) -> str:
-    """The first line that says what happened, without a period at its end."""
+def reason_of(fault: Exception) -> str:
+    """The first line of libpq's words (an error's text) that says what happened, without a period at its end."""
     text = str(fault).strip()
     if found := _ATTEMPT.search(text):
         text = found[1]
