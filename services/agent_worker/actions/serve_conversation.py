@@ -43,6 +43,7 @@ async def serve_conversation(
     while not desk.draining.is_set():
         held = histories.lend(conversation)
         try:
+            await book_what_is_owed(desk)  # known figures first: a claim books what it finds open as a guess
             claim = await desk.runs.claim(
                 conversation,
                 worker=desk.worker,

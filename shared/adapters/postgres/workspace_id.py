@@ -50,7 +50,7 @@ async def check_workspace(database: Database, workspace: Path) -> UUID:
     raise ConfigError(
         [
             f"The workspace {workspace} is not the one that this database belongs to (its file {ID_FILE} is missing or "
-            f"names another one). Set [agent] workspace to the right folder; if this is it, write {known} into {ID_FILE}."
+            f"names another one). Set [agent] workspace to the right folder; if this is it, write {known} into it."
         ]
     )
 
