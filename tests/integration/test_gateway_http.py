@@ -65,6 +65,38 @@ def test_what_can_not_be_taken_changes_nothing(stack: Stack) -> None:
         assert database.execute("select count(*) from runs").fetchone() == (0,)
 
 
+def test_characters_that_no_store_can_hold_are_never_a_500(stack: Stack) -> None:
+    """NUL and halves of characters: replaced in what somebody wrote, refused in names."""
+    gateway = stack.gateway()
+    with client(gateway) as http:
+        for body in (
+            rb'{"message": "a\u0000b\ud83dc", "context": "d\udc00\u0000"}',
+            rb'{"message": "a\u0000b\ud83dc", "context": "d\udc00\u0000", "sender": "Ada"}',
+        ):
+            assert http.post("/api/v1/chat", content=body).status_code == 408
+        for path, refused in (
+            ("/api/v1/chat", rb'{"message": "x", "sender": "a\u0000"}'),
+            ("/api/v1/chat", rb'{"message": "x", "sender": "a\ud800"}'),
+            ("/api/v1/chat", rb'{"message": "x", "tier": "a\ud800"}'),
+            ("/api/v1/chat", rb'{"message": "x", "source": "\u0000"}'),
+            ("/api/v1/chat", b'{"message": "x\xff"}'),
+            ("/api/v1/chat", b'{"message": NaN, "x": "\\ud800"}'),
+            ("/api/v1/chat", b"[" * 1900),
+            ("/api/v1/sessions/reset", rb'{"target": "\u0000"}'),
+            ("/api/v1/sessions/reset", rb'{"target": "a\u001b"}'),
+            ("/api/v1/sessions/reset", rb'{"target": "\ud800"}'),
+        ):
+            reply = http.post(path, content=refused)
+            assert reply.status_code == 400, (refused, reply.text)
+        assert http.get("/api/v1/sessions/%00/history").status_code == 200
+        assert http.get("/api/v1/runs/%00").status_code == 400
+        assert http.get("/api/v1/cost?period=%00").status_code == 400
+    with psycopg.connect(stack.database_url) as database:
+        texts = database.execute("select text from runs").fetchall()
+    assert texts == [("[context] d\ufffd\ufffd\na\ufffdb\ufffdc",)] * 2
+    assert "Traceback" not in gateway.log.read_text()
+
+
 async def test_one_idempotency_key_makes_one_run(stack: Stack) -> None:
     """100 posts at once with one key: one run, the same answer for all; another body is a conflict."""
     gateway = stack.gateway()

@@ -1,5 +1,7 @@
 """JSON in and out: bodies are bounded before they are read, and carry the agent's name when they leave."""
 
+import json
+import re
 from typing import Any
 
 import orjson
@@ -7,6 +9,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from shared.errors import BadInput, Conflict, NotFound, TryLater
+
+
+_HALVES = re.compile(r"[\ud800-\udfff]")
 
 
 class TooLarge(BadInput):
@@ -28,8 +33,17 @@ async def read_json(request: Request, *, at_most: int) -> Any:
         raise BadInput("the request was broken off") from fault
     try:
         return orjson.loads(body)
-    except ValueError as fault:
+    except ValueError:
+        pass
+    try:
+        return orjson.loads(_with_whole_characters(body))
+    except (ValueError, RecursionError) as fault:
         raise BadInput("invalid JSON body") from fault
+
+
+def _with_whole_characters(body: bytes) -> str:
+    """The same JSON with halves of characters replaced: programs that cut text in the middle of an emoji send them."""
+    return _HALVES.sub("\N{REPLACEMENT CHARACTER}", json.dumps(json.loads(body), ensure_ascii=False))
 
 
 class Bodies:

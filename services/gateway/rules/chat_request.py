@@ -10,14 +10,18 @@ from shared.errors import BadInput
 
 LONGEST_NAME = 200
 LONGEST_KEY = 255
-CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffd]")
+"""What no name has: control characters, and characters that were broken on their way."""
+
+UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")
 TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 TIER = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """A message for the agent. ``text`` has the context in front of it, if one was given."""
+    """A message for the agent. ``text`` has the context in front of it, if one was given; what neither Postgres nor UTF-8
+    can hold (NUL, halves of characters) is replaced in it."""
 
     text: str
     sender: str
@@ -43,7 +47,7 @@ def read_chat_request(body: object) -> ChatRequest:
         raise BadInput('"attachments" are not taken by this version')
     text = f"[context] {context}\n{message}" if context else message
     sender = _name(body, "sender", default="cli" if source == "cli" else "default")
-    return ChatRequest(text, sender, cast("Source", source), tier)
+    return ChatRequest(UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text), sender, cast("Source", source), tier)
 
 
 def read_reset_target(body: object) -> str:
@@ -51,6 +55,8 @@ def read_reset_target(body: object) -> str:
     target = body.get("target") if isinstance(body, dict) else None
     if not isinstance(target, str) or not target.strip():
         raise BadInput('"target" must be a non-empty string')
+    if UNFIT.search(target.strip()):
+        raise BadInput('"target" must be a name without control characters')
     return target.strip()
 
 
@@ -91,7 +97,7 @@ def _text(body: Mapping[str, Any], name: str, *, default: str) -> str:
 
 def _name(body: Mapping[str, Any], name: str, *, default: str) -> str:
     value = _text(body, name, default=default).strip() or default
-    if len(value) > LONGEST_NAME or CONTROL.search(value):
+    if len(value) > LONGEST_NAME or UNFIT.search(value):
         raise BadInput(f'"{name}" must be at most {LONGEST_NAME} characters, without control characters')
     return value
 

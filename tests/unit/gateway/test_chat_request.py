@@ -55,6 +55,10 @@ def test_two_keys_never_share_a_conversation() -> None:
         ({"message": "x", "sender": 7}, '"sender" must be a string'),
         ({"message": "x", "sender": "a" * 201}, '"sender" must be at most'),
         ({"message": "x", "sender": "a\nb"}, "control characters"),
+        ({"message": "x", "sender": "a\0b"}, "control characters"),
+        ({"message": "x", "sender": "a\ud800b"}, "control characters"),
+        ({"message": "x", "sender": "a\ufffdb"}, "control characters"),
+        ({"message": "x", "tier": "a\0"}, '"tier"'),
         ({"message": "x", "tier": "../etc"}, '"tier"'),
         ({"message": "x", "context": ["a"]}, '"context" must be a string'),
         ({"message": "x", "source": "telegram"}, '"source"'),
@@ -74,6 +78,20 @@ def test_a_reset_needs_a_target() -> None:
     for body in bodies:
         with pytest.raises(BadInput, match="target"):
             read_reset_target(body)
+
+
+@pytest.mark.parametrize("target", ["\0", "a\0b", "a\x1bb", "a\x9bb", "a\ud800b", "a\ufffdb"])
+def test_a_target_that_no_name_can_be_is_refused(target: str) -> None:
+    """Postgres can't even look for some of these."""
+    with pytest.raises(BadInput, match='"target" must be a name without control characters'):
+        read_reset_target({"target": target})
+
+
+def test_a_message_is_taken_without_what_no_store_can_hold() -> None:
+    """A pasted NUL or half an emoji is no reason to lose what somebody wrote; each is replaced."""
+    asked = read_chat_request({"message": "a\0b\ud83dc", "context": "d\0"})
+    assert asked.text == "[context] d\ufffd\na\ufffdb\ufffdc"
+    assert read_chat_request({"message": "tab\t and\nline 👩‍💻"}).text == "tab\t and\nline 👩‍💻"
 
 
 def test_idempotency_keys_are_short_and_plain() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from services.agent_worker.actions.remember_history import Histories, Remembered
-from services.agent_worker.actions.serve_conversation import Fenced, book_what_is_owed
+from services.agent_worker.actions.serve_conversation import Fenced
 from services.agent_worker.actions.take_work import PAUSE_WITHOUT_REDIS, WorkInHand, take_work
 from shared.errors import TryLater
 from shared.ids import new_id
@@ -154,9 +154,8 @@ async def test_an_attempt_that_was_overtaken_is_stopped_and_what_waits_behind_it
     await _until(lambda: hand.count == 0)
 
     assert (await room.outcome(second))["reply"] == "after the reset"
-    assert len(room.desk.owed) == 1  # the call that was cut is booked by the next sweep
-    await book_what_is_owed(room.desk)
     assert room.desk.owed == []
+    assert await room.every_call_is_booked()  # the one that was cut, too
 
 
 async def test_a_claim_that_has_moved_on_is_not_taken_for_an_overtaken_one() -> None:
