@@ -10,7 +10,6 @@ from starlette.responses import Response
 
 from shared.errors import BadInput, Conflict, NotFound, TryLater
 
-
 _HALVES = re.compile(r"[\ud800-\udfff]")
 
 
@@ -41,7 +40,7 @@ async def read_json(request: Request, *, at_most: int) -> Any:
         raise BadInput("invalid JSON body") from fault
 
 
-def _with_whole_characters(body: bytes) -> str:
+def _with_whole_characters(body: bytearray) -> str:
     """The same JSON with halves of characters replaced: programs that cut text in the middle of an emoji send them."""
     return _HALVES.sub("\N{REPLACEMENT CHARACTER}", json.dumps(json.loads(body), ensure_ascii=False))
 

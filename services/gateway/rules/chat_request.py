@@ -20,8 +20,8 @@ TIER = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """A message for the agent. ``text`` has the context in front of it, if one was given; what neither Postgres nor UTF-8
-    can hold (NUL, halves of characters) is replaced in it."""
+    """A message for the agent. ``text`` has the context in front of it, if one was given; what neither Postgres nor
+    UTF-8 can hold (NUL, halves of characters) is replaced in it."""
 
     text: str
     sender: str
