@@ -6,17 +6,19 @@ import threading
 from collections.abc import Collection, Mapping
 from contextvars import copy_context
 from datetime import timedelta
+from typing import Any
 
 import structlog
 from redis.exceptions import RedisError
 from rq import Queue, SimpleWorker
 from rq.exceptions import DequeueTimeout, DeserializationError
-from rq.job import Job
+from rq.job import Job, JobStatus
 from rq.serializers import JSONSerializer
 from rq.timeouts import TimerDeathPenalty
 from rq.worker import WorkerStatus
 
 from shared.adapters.redis.queues import blocking_client
+from shared.errors import LucydError, TryLater
 
 log = structlog.get_logger(__name__)
 
@@ -141,7 +143,9 @@ class JobWorker:
         finally:
             self._in_hand = ""
             self._done += 1
-        log.info("job_ended", queue=queue.name, job=job.id, status=str(job.get_status(refresh=False).value))
+        status = job.get_status(refresh=False)
+        if status is not JobStatus.FAILED:  # that was told with its reason
+            log.info("job_ended", queue=queue.name, job=job.id, status=str(status.value))
 
     def _is_allowed(self, job: Job, queue: Queue) -> bool:
         try:
@@ -151,7 +155,7 @@ class JobWorker:
 
 
 class _QuietWorker(SimpleWorker):
-    """A worker for a thread: its time limits come from a timer and not from SIGALRM."""
+    """A worker for a thread: its time limits come from a timer not from SIGALRM, its faults are events of our log."""
 
     death_penalty_class = TimerDeathPenalty
 
@@ -159,3 +163,15 @@ class _QuietWorker(SimpleWorker):
     def connection_timeout(self) -> int:
         """RQ lengthens a shorter socket timeout to this; ours outlasts the blocking read already."""
         return LISTEN_FOR + 2
+
+    def handle_exception(self, job: Job, *exc_info: Any) -> None:
+        """Tell why a job failed: in a sentence what we raise on purpose, with its traceback what nobody expected."""
+        fault = exc_info[1] if len(exc_info) > 1 else None
+        about = {"queue": job.origin, "job": job.id, "error": type(fault).__name__}
+        match fault:
+            case TryLater():
+                log.warning("job_failed", **about, reason=str(fault))
+            case LucydError():
+                log.error("job_failed", **about, reason=" ".join(str(fault).splitlines()))
+            case _:
+                log.error("job_failed", **about, exc_info=exc_info)

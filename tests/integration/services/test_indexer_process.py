@@ -1,5 +1,7 @@
 """The indexer as a process: a job comes in, rows come out."""
 
+import shutil
+
 import orjson
 import pytest
 from rq.job import Job
@@ -8,7 +10,7 @@ from rq.serializers import JSONSerializer
 from shared.adapters.postgres.pool import Database
 from shared.adapters.redis.queues import RqQueues, blocking_client, open_queues
 from shared.messages import routes
-from tests.integration.services.service_process import Surroundings, started, until
+from tests.integration.services.service_process import Running, Surroundings, started, until
 
 
 async def result_of(queues: RqQueues, where: Surroundings, job_id: str) -> dict[str, int]:
@@ -54,13 +56,36 @@ async def test_a_workspace_that_is_not_the_one_is_left_alone(surroundings: Surro
     """An empty mount must not make the agent forget everything."""
     await database.rows("insert into files (path, hash, size, mtime) values ('MEMORY.md', 'x', 1, now())")
     await database.rows("insert into conversations (key, channel, principal, contact) values ('cli', 'cli', 'a', 'a')")
-    await database.rows("insert into settings (key, value) values ('workspace_id', to_jsonb(gen_random_uuid()::text))")
+    await database.rows(
+        "insert into settings (key, value)"
+        " values ('workspace_id', jsonb_build_object('id', gen_random_uuid()::text, 'seen', true))"
+    )
     async with started("indexer", surroundings) as indexer, open_queues(surroundings.redis_url) as queues:
         await indexer.ready()
         with pytest.raises(AssertionError, match="not the one"):
             await result_of(queues, surroundings, "index_1")
         assert await database.value("select count(*) from files") == 1
         assert indexer.process.returncode is None
+        _told_once(indexer, "not the one")
+        assert await indexer.stop() == 0
+
+
+def _told_once(indexer: Running, words: str) -> None:
+    """An operator's mistake is one event with a sentence, and no traceback in the log."""
+    assert "Traceback" not in indexer.said()
+    (event,) = [event for event in indexer.events() if "job" in str(event["event"])]
+    assert (event["event"], event["level"]) == ("job_failed", "error")
+    assert words in str(event["reason"])
+
+
+async def test_a_workspace_that_is_not_there_is_told_in_one_event(surroundings: Surroundings) -> None:
+    """A mount that is gone; nothing of it is a fault of the program."""
+    async with started("indexer", surroundings) as indexer, open_queues(surroundings.redis_url) as queues:
+        await indexer.ready()
+        shutil.rmtree(surroundings.data_dir / "workspace")
+        with pytest.raises(AssertionError, match="ConfigError"):
+            await result_of(queues, surroundings, "index_1")
+        _told_once(indexer, "workspace")
         assert await indexer.stop() == 0
 
 
