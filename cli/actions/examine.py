@@ -8,11 +8,12 @@ from urllib.parse import urlsplit
 from cli.edge.address import find_address
 from cli.edge.gateway_client import Patience, connect
 from cli.edge.launcher_file import Launcher, read_launcher
-from cli.edge.surroundings import is_port_taken, look_at_folder, open_to_others, unreadable
-from cli.rules.diagnosis import Finding, on_data_dir, on_gateway, on_models, on_token, on_workspace
+from cli.edge.surroundings import is_file, is_port_taken, look_at_folder, open_to_others, unreadable
+from cli.rules.diagnosis import Finding, on_data_dir, on_gateway, on_models, on_token, on_tools, on_workspace
 from cli.rules.failure import Failure
 from shared.errors import ConfigError
 from shared.runtime.configuration.places import data_dir_before_config
+from shared.runtime.configuration.sections.tools import KNOWN_TOOLS
 from shared.runtime.settings import TOKEN_FILE, Configuration, load_configuration
 
 _EMBEDDED = "of `lucyd up`: not running, so not looked at"
@@ -41,6 +42,7 @@ def examine(config: Path | None, url: str | None, environ: Mapping[str, str], ex
     launcher = read_launcher(read.data_dir)
     findings = _configuration(read)
     findings += [on_data_dir(look_at_folder(read.data_dir)), _token(read), _workspace(read)]
+    findings += on_tools(read.tools.enabled, KNOWN_TOOLS)
     findings += on_models(read.models, read.models_origin)
     findings += _servers(read.database_url, read.redis_url, launcher, examiners)
     return findings + _gateway(url, environ, launcher)
@@ -57,7 +59,7 @@ def _configuration(read: Configuration) -> list[Finding]:
 def _token(read: Configuration) -> Finding:
     file = read.data_dir / TOKEN_FILE
     given = read.secret(read.http.token_env) is not None
-    return on_token(given=given, file=str(file), exists=file.is_file(), open_to_others=open_to_others(file))
+    return on_token(given=given, file=str(file), exists=is_file(file), open_to_others=open_to_others(file))
 
 
 def _workspace(read: Configuration) -> Finding:

@@ -116,5 +116,7 @@ def _token_of_file(data_dir: Path) -> str | None:
         return (data_dir / TOKEN_FILE).read_text(encoding="utf-8").strip() or None
     except FileNotFoundError:
         return None
+    except NotADirectoryError as fault:
+        raise Failure(f"The data folder {data_dir} is a file, not a folder; set LUCYD_DATA_DIR.") from fault
     except (OSError, UnicodeDecodeError) as fault:
         raise Failure(f"The token in {data_dir / TOKEN_FILE} can't be read; set LUCYD_HTTP_TOKEN.") from fault

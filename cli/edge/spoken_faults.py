@@ -44,3 +44,7 @@ def spoken_faults(program: str) -> Iterator[None]:
         # Python flushes standard output once more at its end, and must not find the broken pipe there.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(BROKEN_PIPE)
+    except OSError as fault:
+        where = f"{fault.filename}: " if fault.filename else ""
+        print(f"{program}: {where}{fault.strerror or fault}.", file=sys.stderr)
+        sys.exit(1)

@@ -13,15 +13,17 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 def look_at_folder(path: Path) -> FolderState:
     """What this user may do with a folder that may not exist."""
-    exists = path.is_dir()
-    maker = next((each for each in path.parents if each.exists()), Path("/"))
+    # Those of os.path, which say no where nothing may be looked at.
+    exists = os.path.isdir(path)  # noqa: PTH112 - as above
+    maker = next((each for each in path.parents if os.path.exists(each)), Path("/"))  # noqa: PTH110 - as above
     return FolderState(
         path=str(path),
         exists=exists,
         readable=exists and os.access(path, os.R_OK | os.X_OK),
         writable=exists and os.access(path, os.W_OK | os.X_OK),
         open_to_others=exists and open_to_others(path),
-        maker_writable=not path.exists() and maker.is_dir() and os.access(maker, os.W_OK | os.X_OK),
+        file=next((str(each) for each in (path, *path.parents) if is_file(each)), ""),
+        maker_writable=not exists and maker.is_dir() and os.access(maker, os.W_OK | os.X_OK),
     )
 
 
@@ -35,7 +37,12 @@ def open_to_others(path: Path) -> bool:
 
 def unreadable(files: Iterable[Path]) -> list[str]:
     """The names of those that exist and can't be read."""
-    return [each.name for each in files if each.is_file() and not os.access(each, os.R_OK)]
+    return [each.name for each in files if is_file(each) and not os.access(each, os.R_OK)]
+
+
+def is_file(path: Path) -> bool:
+    """Whether it is a file; false also where nothing may be looked at."""
+    return os.path.isfile(path)  # noqa: PTH113 - that of Path raises there
 
 
 def is_port_taken(host: str, port: int) -> bool:

@@ -1,6 +1,6 @@
 """What ``lucyd doctor`` found out, and what it means. Pure: others look, this judges."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -24,7 +24,8 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class FolderState:
-    """What is known of a folder without touching it. ``maker`` is the nearest folder above that exists."""
+    """What is known of a folder without touching it. ``maker`` is the nearest folder above that exists,
+    ``file`` a file that stands where it, or one above it, should be."""
 
     path: str
     exists: bool
@@ -32,6 +33,7 @@ class FolderState:
     writable: bool
     open_to_others: bool
     maker_writable: bool
+    file: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,8 @@ def has_failed(findings: Iterable[Finding]) -> bool:
 def on_data_dir(state: FolderState) -> Finding:
     """The data directory."""
     what = "data directory"
+    if state.file:
+        return Finding("fail", what, f"{state.file} is a file, not a folder", "move it away, or set LUCYD_DATA_DIR")
     if not state.exists:
         if state.maker_writable:
             return Finding("ok", what, f"{state.path} (will be made at the first start)")
@@ -110,6 +114,8 @@ def on_data_dir(state: FolderState) -> Finding:
 def on_workspace(state: FolderState, *, named: bool, unreadable: Sequence[str]) -> Finding:
     """The workspace; ``named`` when the configuration names it, ``unreadable`` are files in it."""
     what = "workspace"
+    if state.file:
+        return Finding("fail", what, f"{state.file} is a file, not a folder", "correct [agent] workspace")
     if not state.exists:
         if named:
             return Finding("fail", what, f"there is no folder {state.path}", "make it, or correct [agent] workspace")
@@ -133,6 +139,15 @@ def on_token(*, given: bool, file: str, exists: bool, open_to_others: bool) -> F
     if open_to_others:
         return Finding("warn", what, f"{file} can be read by other users", f"chmod 600 {file}")
     return Finding("ok", what, file)
+
+
+def on_tools(enabled: Sequence[str], known: Collection[str]) -> list[Finding]:
+    """Names in ``[tools] enabled`` that no tool has: most likely misspelt, and nothing else would ever say so."""
+    return [
+        Finding("warn", "tools", f"there is no tool {one_line(name, 40)}", "correct or remove it in [tools] enabled")
+        for name in enabled
+        if name not in known
+    ]
 
 
 def on_models(models: Mapping[str, ModelSpec], origin: str) -> list[Finding]:

@@ -84,7 +84,7 @@ def load_configuration(
     """
     findings = Findings()
     config_file = find_config(config_path, environ, findings)
-    dotenv_file = find_dotenv(config_file, environ)
+    dotenv_file = find_dotenv(config_file, environ, findings)
     dotenv = _read_dotenv(dotenv_file, findings)
     environment = {**dotenv, **environ}
     name = config_file.name if config_file else CONFIG_NAME
@@ -226,7 +226,7 @@ def _http_token(sections: Sections, data_dir: Path, environment: Mapping[str, st
     path = data_dir / TOKEN_FILE
     try:
         return path.read_text(encoding="utf-8").strip() or None
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, UnicodeDecodeError) as error:
         findings.warning(f"{path}: the token can't be read ({type(error).__name__}); nobody can log in over HTTP")

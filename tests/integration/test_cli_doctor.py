@@ -1,14 +1,17 @@
 """`lucyd doctor` and `lucyd migrate`: with nothing running, with everything, and with faults."""
 
 import json
+import os
+import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from tests.command_line import lucyd
+from tests.command_line import environment_of, lucyd
 from tests.fake_gateway import TOKEN, FakeGateway
 
 SECRET = "sk-ant-very-secret"
@@ -59,6 +62,48 @@ def test_everything_in_order(tmp_path: Path, gateway: FakeGateway, database_url:
     assert f"ready at {gateway.url}" in done.stdout
     assert SECRET not in done.stdout
     assert TOKEN not in done.stdout
+
+
+def test_tools_that_nobody_knows_are_warned_about(tmp_path: Path) -> None:
+    """A misspelt name means a tool less; those of other versions are no mistake."""
+    (tmp_path / "lucyd.toml").write_text('[tools]\nenabled = ["read", "exce", "pdf_read"]\n')
+    done = doctor(tmp_path, LUCYD_HTTP_PORT="18973")
+    assert done.returncode == 0
+    assert "there is no tool exce" in done.stdout
+    assert "pdf_read" not in done.stdout
+
+
+def test_a_data_folder_that_is_a_file_is_called_one(tmp_path: Path) -> None:
+    """By every command, in one sentence."""
+    data = tmp_path / "data"
+    data.write_text("")
+    done = doctor(tmp_path, LUCYD_DATA_DIR=str(data), LUCYD_HTTP_PORT="18973")
+    assert done.returncode == 1
+    assert f"{data} is a file, not a folder" in done.stdout
+    for words in (["up"], ["send", "hi"], ["sessions"]):
+        ran = lucyd(tmp_path, *words, LUCYD_DATA_DIR=str(data), LUCYD_HTTP_PORT="18973")
+        assert ran.returncode == 1
+        assert "is a file, not a folder" in ran.stderr
+        assert len(ran.stderr.splitlines()) == 1, ran.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="takes root's rights away from root")
+@pytest.mark.parametrize("words", [["up"], ["send", "hi"], ["chat"], ["doctor"]])
+def test_a_home_that_can_not_be_read_is_one_sentence(tmp_path: Path, words: list[str]) -> None:
+    """A service unit with the wrong user, a home of somebody else."""
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    os.chown(home, 65534, 65534)
+    done = subprocess.run(
+        ["setpriv", "--bounding-set=-dac_override,-dac_read_search", sys.executable, "-m", "cli", *words],
+        env=environment_of(home), cwd="/", capture_output=True, text=True, timeout=20, check=False,
+    )  # fmt: skip
+    said = done.stdout + done.stderr
+    assert done.returncode == 1, said
+    assert "Traceback" not in said
+    assert str(home) in said
+    if words != ["doctor"]:
+        assert len(done.stderr.splitlines()) == 1, said
 
 
 def test_every_mistake_of_the_configuration_is_listed(tmp_path: Path) -> None:

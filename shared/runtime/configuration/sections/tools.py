@@ -24,6 +24,23 @@ DEFAULT_TOOLS = (
 )
 """Tools of an agent whose file does not list any: all that need neither a key nor a channel."""
 
+KNOWN_TOOLS = frozenset(DEFAULT_TOOLS) | {
+    "message",
+    "react",
+    "web_search",
+    "tts",
+    "send_file",
+    "record_episode",
+    "remind_user",
+    "schedule_self_task",
+    "cancel_scheduled",
+    "send_message",
+    "gdpr_search",
+    "gdpr_redact",
+    "pdf_read",
+}
+"""Every name that a file may list, of this version or of others; those that this one lacks are passed over."""
+
 
 @dataclass(frozen=True, slots=True)
 class Filesystem:
