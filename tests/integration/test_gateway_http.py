@@ -11,7 +11,7 @@ import psycopg
 import pytest
 import redis
 
-from tests.stack import TOKEN, Stack, async_client, client, free_port, model_toml, open_stack
+from tests.stack import TOKEN, Stack, async_client, client, free_port, model_toml, open_stack, text_of, wait_until
 
 
 @pytest.fixture
@@ -142,6 +142,15 @@ def test_a_port_in_use_is_one_sentence(stack: Stack) -> None:
     lines = process.log.read_text().strip().splitlines()
     assert len(lines) == 1
     assert "LUCYD_HTTP_PORT" in lines[0]
+
+
+def test_a_service_that_waits_says_for_which_server(stack: Stack) -> None:
+    """Host and port, so that a wrong variable is seen at once; never the password."""
+    away = "redis://:secret-word@127.0.0.1:1/0"
+    process = stack.start("gateway", LUCYD_HTTP_PORT=str(free_port()), LUCYD_REDIS_URL=away)
+    wait_until(lambda: "waiting_for" in text_of(process), "it says that it waits")
+    assert "127.0.0.1:1" in text_of(process)
+    assert "secret-word" not in text_of(process)
 
 
 def test_a_gateway_without_a_token_serves_nothing_and_never_beyond_this_machine(stack: Stack) -> None:
