@@ -1,6 +1,7 @@
 """The two stores of runs that the contract is asked of, and how a test looks into them."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -34,7 +35,7 @@ class Store(Inbox, Runs, Protocol):
     """Both ports in one."""
 
 
-class World:
+class World(ABC):
     """A store with one living worker, ``me``; more come with ``hire``."""
 
     def __init__(self, runs: Store, fleet: Fleet) -> None:
@@ -47,25 +48,25 @@ class World:
         await self.fleet.register(worker)
         return worker.id
 
+    @abstractmethod
     async def wait(self, seconds: float) -> None:
         """Let time pass for the store."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def booked(self) -> Sequence[Booked]:
         """All rows of costs, in the order of their call ids."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def open_reservations(self) -> set[UUID]:
         """Calls that money is set aside for."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def messages(self, session: UUID) -> Sequence[Mapping[str, Any]]:
         """What a session holds, dropped rows left out."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def beat(self, worker: UUID) -> None:
         """Raise a worker's beat."""
-        raise NotImplementedError
 
     async def accept(self, new: NewRun) -> Accepted:
         return await self.runs.accept(new)
