@@ -42,12 +42,11 @@ class RedisAnnouncements:
                     self._pubsub = pubsub
                     if meanwhile := self._followers.keys() - asked:
                         await pubsub.subscribe(*meanwhile)
-                    self._nudge_all()  # whatever was said while nobody listened
                     pause = FIRST_PAUSE
                     while True:
-                        message = await pubsub.get_message(ignore_subscribe_messages=True, timeout=LISTEN_FOR)
+                        message = await pubsub.get_message(timeout=LISTEN_FOR)
                         if message is not None:
-                            self._hear(message["channel"], message["data"])
+                            self._hear(message["type"], message["channel"], message["data"])
             except (RedisError, OSError) as fault:
                 log.warning("announcements_lost", error=type(fault).__name__)
             finally:
@@ -77,36 +76,32 @@ class RedisAnnouncements:
                 del self._followers[channel]
                 self._unsubscribe(channel)
 
-    def _hear(self, channel: str, data: str) -> None:
-        if channel == routes.FINISHED:
-            with contextlib.suppress(ValueError, asyncio.QueueFull):  # a lost word is healed by looking again
-                self._finished.put_nowait(UUID(data))
-        else:
+    def _hear(self, kind: str, channel: str, data: str) -> None:
+        """A message; or the server's word that a subscription stands now, after which nothing is missed any more.
+
+        Only then is it time to look for what was said before: a subscription that was merely sent can be overtaken.
+        """
+        if kind in {"message", "subscribe"} and channel != routes.FINISHED:
             for nudge in self._followers.get(channel, ()):
                 nudge.set()
-
-    def _nudge_all(self) -> None:
-        for followers in self._followers.values():
-            for nudge in followers:
-                nudge.set()
+        elif kind == "message":
+            with contextlib.suppress(ValueError, asyncio.QueueFull):  # a lost word is healed by looking again
+                self._finished.put_nowait(UUID(data))
 
     def _subscribe(self, channel: str) -> None:
         if self._pubsub is not None:
-            self._background(self._pubsub.subscribe(channel), channel)
+            self._background(self._pubsub.subscribe(channel))
 
     def _unsubscribe(self, channel: str) -> None:
         if self._pubsub is not None:
-            self._background(self._pubsub.unsubscribe(channel), channel)
+            self._background(self._pubsub.unsubscribe(channel))
 
-    def _background(self, command: Awaitable[object], channel: str) -> None:
-        async def tell() -> None:
-            try:
+    def _background(self, command: Awaitable[object]) -> None:
+        async def send() -> None:
+            # A broken line is the listener's, who subscribes to everything anew.
+            with contextlib.suppress(RedisError, OSError):
                 await command
-            except (RedisError, OSError):
-                return  # the listener sees the broken line too and subscribes to everything anew
-            for nudge in self._followers.get(channel, ()):
-                nudge.set()  # what was added before the subscription stood
 
-        task = asyncio.get_running_loop().create_task(tell())
+        task = asyncio.get_running_loop().create_task(send())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
