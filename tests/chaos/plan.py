@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from random import Random
 
 KINDS = ("echo", "talk", "slow", "retry", "act", "act", "file")
-SENDERS = 8
+SENDERS = 16
 ASKS_PER_SECOND = 2.5
 SECONDS_PER_FAULT = 3.0
 WIPING = ("flushall", "kill redis")

@@ -46,10 +46,11 @@ class Town:
         self._holders = [self.stack.start(name, **env) for name, env in self._posts]
 
     def pick(self, name: str, random: Random) -> Process | None:
-        """One living process of this service that is awake."""
+        """One process of this service that is up, awake and not about to end: others have nothing in hand."""
+        spared = self.asleep | self._told_to_stop
         alive = [each for each in self._holders if each.name == name and each.popen.poll() is None]
-        awake = [each for each in alive if each.popen.pid not in self.asleep]
-        return random.choice(awake) if awake else None
+        up = [each for each in alive if each.popen.pid not in spared and "service_started" in text_of(each)]
+        return random.choice(up) if up else None
 
     def tell_to_stop(self, process: Process) -> None:
         """SIGTERM; its successor starts when it has drained."""
