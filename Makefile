@@ -2,6 +2,8 @@
 
 PYTHON ?= python3
 ARGS ?=
+SEED ?= 1
+MINUTES ?= 1
 VENV := .venv
 PY := $(VENV)/bin/python
 CODE := cli services shared deploy tests bench
@@ -10,7 +12,7 @@ LOCK_FLAGS := --universal --python-version 3.11 --generate-hashes --no-annotate 
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help install dev run test check fmt fmt-check lint types unit house contract integration e2e measure lock clean
+.PHONY: help install dev run test check fmt fmt-check lint types unit house contract integration e2e chaos measure lock clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -57,6 +59,9 @@ integration: dev ## run the tests of single parts against real servers
 
 e2e: dev ## run the tests of the whole system
 	$(PY) -m pytest tests/e2e $(ARGS)
+
+chaos: dev ## break a running Lucyd on purpose and check what it promises (SEED=1 MINUTES=1)
+	$(PY) -m tests.chaos --seed $(SEED) --minutes $(MINUTES)
 
 measure: dev ## print how long files and functions are, and what is hidden in them
 	$(PY) -m bench.measure

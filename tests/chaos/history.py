@@ -1,0 +1,142 @@
+"""What was read once all was quiet: tables, streams, requests to the model, answers, acts counted outside."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A row of ``runs``; ``key`` is the ask that it answers, times are Unix seconds."""
+
+    id: str
+    conversation: str
+    ordinal: int
+    kind: str
+    state: str
+    epoch: int
+    attempts: int
+    terminal: str | None
+    outcome: Mapping[str, Any] | None
+    published: bool
+    accepted_at: float
+    key: str
+
+    @property
+    def reply(self) -> str:
+        """What its person was answered."""
+        return str((self.outcome or {}).get("reply", ""))
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRow:
+    """A row of ``messages``: ``calls`` of an assistant, ``results`` of tools, both by the model's ids."""
+
+    session: str
+    ordinal: int
+    run: str
+    role: str
+    dropped: bool = False
+    calls: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EffectRow:
+    """A row of ``effects``; ``succeeded`` is what its result says."""
+
+    run: str
+    tool: str
+    state: str
+    succeeded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationRow:
+    """A row of ``reservations``."""
+
+    call: str
+    worker: str
+    run: str
+    conversation: str
+    epoch: int
+    worst_case: Decimal
+    settled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CostRow:
+    """A row of ``costs``; ``rates`` are per million tokens, in the order of the tokens."""
+
+    call: str
+    tokens: tuple[int, int, int, int]
+    rates: tuple[Decimal, Decimal, Decimal, Decimal]
+    cost: Decimal
+    estimated: bool
+
+    def price_of(self, tokens: Sequence[int]) -> Decimal:
+        """What so many tokens cost at these rates."""
+        return sum((count * rate for count, rate in zip(tokens, self.rates, strict=True)), Decimal(0)) / 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An event of a run's stream."""
+
+    id: str
+    type: str
+    data: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Follower:
+    """What one client was told of a run, put together over all its connections; times are Unix seconds."""
+
+    run: str
+    events: tuple[Told, ...]
+    began: float
+    ended: float
+    connections: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a client got for its ask; ``run`` is empty and ``fault`` says why when it never got anything."""
+
+    key: str
+    run: str = ""
+    reply: str = ""
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Everything the checker may look at.
+
+    ``wipes``: from when to when Redis was empty or away, in Unix seconds. ``epochs``: what a watcher saw of each
+    conversation, in time order. ``calls``: how often the provider was asked with a call id. ``billed``: tokens of the
+    answers that the provider began to give in full. ``acts``: how often each key was acted out. ``crashes``: log lines
+    and exit codes that no fault explains. ``fenced``: how many workers were counted as dead, for the report alone.
+    """
+
+    runs: tuple[RunRow, ...] = ()
+    messages: tuple[MessageRow, ...] = ()
+    effects: tuple[EffectRow, ...] = ()
+    reservations: tuple[ReservationRow, ...] = ()
+    costs: tuple[CostRow, ...] = ()
+    owned: tuple[str, ...] = ()
+    epochs: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    streams: Mapping[str, tuple[Told, ...]] = field(default_factory=dict)
+    followers: tuple[Follower, ...] = ()
+    answers: tuple[Answer, ...] = ()
+    calls: Mapping[str, int] = field(default_factory=dict)
+    billed: Mapping[str, tuple[int, int, int, int]] = field(default_factory=dict)
+    acts: Mapping[str, int] = field(default_factory=dict)
+    wipes: tuple[tuple[float, float], ...] = ()
+    crashes: tuple[str, ...] = ()
+    fenced: int = 0
+
+    def wiped_between(self, began: float, ended: float) -> bool:
+        """Tell whether Redis lost something in this time, a second of doubt on both sides."""
+        return any(start <= ended + 1 and end >= began - 1 for start, end in self.wipes)

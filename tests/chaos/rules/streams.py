@@ -1,0 +1,87 @@
+"""What clients see: in order, without gaps, with one end."""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from shared.messages.run_events import STEP, TERMINAL_EVENTS, id_order
+from tests.chaos.history import History, Told
+from tests.chaos.violation import Violation
+
+FOREVER = float("inf")
+
+
+def ids_increase(history: History) -> Iterator[Violation]:
+    """Ids are strictly increasing, in the stream and over all connections of a client."""
+    for name, events in _all(history):
+        for before, after in pairwise(events):
+            if id_order(before.id) >= id_order(after.id):
+                yield Violation(name, f"{after.type} {after.id} came after {before.type} {before.id}")
+
+
+def one_end(history: History) -> Iterator[Violation]:
+    """There is one terminal event, it is the last, and it is the one that Postgres has."""
+    runs = {run.id: run for run in history.runs}
+    for name, events in _all(history):
+        ends = [event for event in events if event.type in TERMINAL_EVENTS]
+        if len(ends) != 1 or events[-1] is not ends[0]:
+            yield Violation(name, f"{len(ends)} terminal events; it ends with {[event.type for event in events[-3:]]}")
+            continue
+        run = runs.get(name.partition(" ")[0])
+        if run is not None and (ends[0].id != run.terminal or ends[0].data.get("reply", "") != run.reply):
+            yield Violation(name, f"its end {ends[0].id} is not that of the table, {run.terminal}")
+
+
+def streams_there(history: History) -> Iterator[Violation]:
+    """Each run that has ended has a stream, for it is younger than the stream's life."""
+    for run in history.runs:
+        if run.kind == "message" and run.published and not history.streams.get(run.id):
+            yield Violation(run.id, "has no stream")
+
+
+def streams_whole(history: History) -> Iterator[Violation]:
+    """What is kept of the pieces is the reply, wherever Redis lost nothing."""
+    for run in history.runs:
+        events = history.streams.get(run.id, ())
+        if run.state == "done" and events and not history.wiped_between(run.accepted_at, FOREVER):
+            yield from _is_whole(run.id, events)
+    for follower in history.followers:
+        if follower.events and not history.wiped_between(follower.began, follower.ended):
+            yield from _is_whole(f"{follower.run} (a client)", follower.events)
+
+
+def resumed_without_gaps(history: History) -> Iterator[Violation]:
+    """A client that came and went was told all that the stream has, and nothing else."""
+    for follower in history.followers:
+        stream = history.streams.get(follower.run, ())
+        if not follower.events or history.wiped_between(follower.began, FOREVER):
+            continue
+        there, seen = [event.id for event in stream], [event.id for event in follower.events]
+        if there != seen:
+            gap, more = sorted(set(there) - set(seen)), sorted(set(seen) - set(there))
+            yield Violation(follower.run, f"in {follower.connections} connections missed {gap}, had beyond it {more}")
+
+
+def kept_text(events: Sequence[Told]) -> str:
+    """The text of the last step, after dropping what each new attempt told clients to drop."""
+    kept: list[Told] = []
+    for event in events:
+        if event.type in {"attempt", "retry"}:
+            last = id_order(str(event.data.get("keep", "0-1")))
+            kept = [told for told in kept if id_order(told.id) <= last]
+        kept.append(event)
+    pieces = [(id_order(event.id)[1] // STEP, str(event.data["text"])) for event in kept if event.type == "delta"]
+    return "".join(text for step, text in pieces if step == pieces[-1][0])
+
+
+def _is_whole(name: str, events: Sequence[Told]) -> Iterator[Violation]:
+    if events[0].type != "accepted":
+        yield Violation(name, f"begins with {events[0].type}")
+    if events[-1].type == "done":
+        text, reply = kept_text(events), str(events[-1].data.get("reply", ""))
+        if text.strip() != reply.strip():
+            yield Violation(name, f"its pieces say {text[-80:]!r}, its reply {reply[-80:]!r}")
+
+
+def _all(history: History) -> Iterator[tuple[str, Sequence[Told]]]:
+    yield from ((run, events) for run, events in history.streams.items() if events)
+    yield from ((f"{seen.run} (a client)", seen.events) for seen in history.followers if seen.events)

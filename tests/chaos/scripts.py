@@ -1,0 +1,62 @@
+"""What the model answers to each kind of ask, and what it bills for it."""
+
+import re
+from pathlib import Path
+
+from tests.scripted_model_server import Asked, BreakMidStream, Fail, Hang, Say, Step, Tokens, Use
+
+_NAMED = re.compile(r"#(\w+) (\w+)")
+TALK = "A talk of several words goes on and on, "
+
+
+def text_of_ask(key: str, kind: str) -> str:
+    """The message that asks for an answer of this kind."""
+    return f"#{key} {kind}, please."
+
+
+def key_of(text: str) -> str:
+    """The key in a message; empty where there is none."""
+    found = _NAMED.search(text)
+    return found[1] if found else ""
+
+
+class Scripts:
+    """The default script of the model server. ``billed`` holds the tokens of each call that got a whole answer."""
+
+    def __init__(self, acts: Path) -> None:
+        self.billed: dict[str, tuple[int, int, int, int]] = {}
+        self._acts = acts
+        self._held: set[str] = set()
+
+    def __call__(self, asked: Asked) -> Step:
+        """Choose a step."""
+        found = _NAMED.search(asked.text)
+        if found is None:
+            return Say("I don't know what you mean.")
+        key, kind = found[1], found[2]
+        if kind == "slow" and asked.call_id not in self._held:
+            self._held.add(asked.call_id)
+            return Hang(2.5)
+        if kind == "retry" and asked.attempt == 0:
+            return Fail(529, retry_after=0.1)
+        if kind == "retry" and asked.attempt == 1:
+            return BreakMidStream(20)
+        tokens = Tokens(50 + len(asked.body["messages"]), 10 + int(key) % 7, int(key) % 50, int(key) % 5)
+        self.billed[asked.call_id] = (tokens.input, tokens.output, tokens.cache_read, tokens.cache_write)
+        calls = self._calls(key, kind)
+        if asked.turn < len(calls):
+            return Use(calls[asked.turn], text="Let me see.", tokens=tokens)
+        return Say(f"Answer {key}. " + TALK * (10 if kind == "talk" else 1), tokens=tokens)
+
+    def _calls(self, key: str, kind: str) -> list[list[tuple[str, dict[str, str]]]]:
+        """The tool calls of each turn before the answer: every class of effects is among them."""
+        match kind:
+            case "act":
+                append = f"echo {key} >> {self._acts}; sleep 1"
+                return [[("exec", {"command": append}), ("read", {"file_path": "notes.txt"}), ("session_status", {})]]
+            case "file":
+                name = f"file-{key}.txt"
+                edit = {"file_path": name, "old_string": "first", "new_string": "second"}
+                return [[("write", {"file_path": name, "content": "the first draft"})], [("edit", edit)]]
+            case _:
+                return []
