@@ -1,12 +1,13 @@
 """Tables are made once, forward only, and never on a server that forgets."""
 
 from concurrent.futures import ThreadPoolExecutor
+from importlib import resources
 from urllib.parse import urlsplit
 
 import psycopg
 import pytest
 
-from shared.adapters.postgres.migrate import migrate, newest
+from shared.adapters.postgres.migrate import LEDGER, migrate, newest
 from shared.errors import ConfigError
 
 
@@ -41,13 +42,16 @@ def test_an_empty_database_gets_everything_and_a_second_time_nothing(empty_url: 
 def test_what_is_missing_is_added(empty_url: str) -> None:
     """An older database is brought up to date from where it stands."""
     applied = migrate(empty_url)
+    first = resources.files("shared.adapters.postgres").joinpath("migrations", applied[0]).read_text("utf-8")
     with psycopg.connect(empty_url, autocommit=True) as connection:
-        functions = connection.execute(
-            "select format('drop function if exists %s', oid::regprocedure) from pg_proc where proname like 'lucyd%'"
-        ).fetchall()
-        for (drop,) in functions:
-            connection.execute(drop)
-        connection.execute("delete from migrations where name >= '0002'")
+        row = connection.execute("select digest from migrations where name = %s", (applied[0],)).fetchone()
+        assert row is not None
+    _execute(empty_url, "drop schema public cascade")
+    _execute(empty_url, "create schema public")
+    _execute(empty_url, LEDGER)
+    _execute(empty_url, first)
+    with psycopg.connect(empty_url, autocommit=True) as connection:
+        connection.execute("insert into migrations (name, digest) values (%s, %s)", (applied[0], row[0]))
 
     assert migrate(empty_url) == applied[1:]
 
