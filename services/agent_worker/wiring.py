@@ -6,6 +6,7 @@ import os
 import random
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import timedelta
+from typing import Protocol, TypeVar
 
 import structlog
 
@@ -50,13 +51,31 @@ ORPHAN_AFTER = timedelta(seconds=1)
 ORPHANS_AT_ONCE = 200
 FENCED = 75  # EX_TEMPFAIL of sysexits: start me again
 
+Port = TypeVar("Port")
+
+
+def _as_it_is(port: Port) -> Port:
+    return port
+
+
+class Wrap(Protocol):
+    """Puts something before a port that has its face, such as a fault."""
+
+    def __call__(self, port: Port, /) -> Port:
+        """The port to use in its place."""
+        ...
+
 
 @contextlib.asynccontextmanager
-async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
-    """The agent worker, ready to run."""
+async def open_service(configuration: Configuration, *, wrap: Wrap = _as_it_is) -> AsyncIterator[Service]:
+    """The agent worker, ready to run.
+
+    ``wrap`` is for the wiring of a test: it is called once with each of clock, models, runs, bulletin, wake-ups and
+    toolbox as they are made. The worker itself gives none.
+    """
     settings = Settings.of(configuration)
     lag = LoopLag()
-    clock = SystemClock()
+    clock = wrap(SystemClock())
     hand: WorkInHand | None = None
 
     def vitals() -> Mapping[str, str]:
@@ -78,12 +97,13 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             )
         )
         await check_workspace(foundation.database, settings.workspace)
-        models = await stack.enter_async_context(open_models(settings.models))
+        opened = await stack.enter_async_context(open_models(settings.models))
+        models = {role: wrap(model) for role, model in opened.items()}
         worker = foundation.identity.id
-        runs = PostgresRuns(foundation.database)
+        runs = wrap(PostgresRuns(foundation.database))
         fleet = PostgresFleet(foundation.database)
-        bulletin = RedisBulletin(foundation.redis, stream_ttl=settings.stream_ttl, result_ttl=settings.result_ttl)
-        wake_ups = RedisWakeUps(foundation.redis, consumer=str(worker), stream_ttl=settings.stream_ttl)
+        bulletin = wrap(RedisBulletin(foundation.redis, stream_ttl=settings.stream_ttl, result_ttl=settings.result_ttl))
+        wake_ups = wrap(RedisWakeUps(foundation.redis, consumer=str(worker), stream_ttl=settings.stream_ttl))
         outlet = Outlet(bulletin, runs, clock)
         await fleet.register(foundation.identity)
         assert settings.database_url is not None  # noqa: S101 - the foundation has refused otherwise
@@ -93,7 +113,7 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             runs=runs,
             models=models,
             routes={source: route_of(models[role]) for source, role in settings.roles.items()},
-            toolbox=_toolbox(settings, foundation, clock),
+            toolbox=wrap(_toolbox(settings, foundation, clock)),
             workspace=WorkspaceFiles(settings.workspace, settings.tiers),
             outlet=outlet,
             clock=clock,
