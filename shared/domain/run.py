@@ -251,6 +251,18 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True)
+class Told:
+    """What was told in a step, so that its events can be had again when Redis has lost them.
+
+    ``events`` are (sequence, type, data) in their order, the sequence being the second part of an event's id.
+    Neighbouring pieces of text are one, under the sequence of the last.
+    """
+
+    step: int
+    events: Sequence[tuple[int, str, Mapping[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True)
 class Write:
     """What one transaction of an attempt stores; ``id`` makes it safe to send twice."""
 
@@ -264,4 +276,5 @@ class Write:
     step: int | None = None
     stage: Stage | None = None
     keep: str | None = None
+    told: Told | None = None
     ending: Ending | None = None

@@ -13,6 +13,7 @@ EventType = Literal[
     "accepted", "attempt", "delta", "thinking", "tool_started", "tool_finished", "approval", "question", "in_doubt",
     "notice", "retry", "merged", "done", "failed", "cancelled",
 ]  # fmt: skip
+TEXT_EVENTS: frozenset[str] = frozenset({"delta", "thinking"})
 TERMINAL_EVENTS: frozenset[str] = frozenset({"merged", "done", "failed", "cancelled"})
 
 STEP = 2**32
@@ -23,11 +24,16 @@ LONGEST_ID = 41
 
 @dataclass(frozen=True, slots=True)
 class RunEvent:
-    """One entry of ``lucyd:run:<id>:events``; ``id`` is also the SSE event id."""
+    """One entry of ``lucyd:run:<id>:events``; ``id`` is also the SSE event id.
+
+    ``after`` is the id of the event that the same attempt told before it (its first one: what a client keeps of earlier
+    attempts). Whoever has not come that far has met a gap. ``None``: not known.
+    """
 
     id: str
     type: EventType
     data: Mapping[str, Any]
+    after: str | None = None
 
     @property
     def terminal(self) -> bool:
@@ -38,6 +44,12 @@ class RunEvent:
 def event_id(epoch: int, step: int, offset: int) -> str:
     """The id of an event of ``step`` after ``offset`` characters."""
     return f"{epoch}-{step * STEP + offset}"
+
+
+def step_of(event: str) -> tuple[int, int]:
+    """Epoch and step of an id; raises ``ValueError`` for what is no event id."""
+    epoch, sequence = id_order(event)
+    return epoch, sequence // STEP
 
 
 def terminal_id(epoch: int) -> str:

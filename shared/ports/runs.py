@@ -20,12 +20,16 @@ class Cached:
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
-    """A terminal run as it is published. ``outcome`` is what its future holds."""
+    """A terminal run as it is published. ``outcome`` is what its future holds.
+
+    ``after`` is the last event that was told before the end; ``None`` when only whoever told it could know.
+    """
 
     run: UUID
     conversation: str
     terminal: str
     outcome: Mapping[str, Any]
+    after: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,7 +134,7 @@ def _add_notes(attempt: Attempt, done: ToolResultsMessage) -> None:
 
 
 async def _store_answer(attempt: Attempt, said: AssistantMessage, settlement: Settlement) -> None:
-    keep, step = attempt.teller.keep(), attempt.step + 1
+    keep, told, step = attempt.teller.keep(), attempt.teller.told(), attempt.step + 1
     attempt.step = step
     await attempt.store(
         Write(
@@ -146,6 +146,7 @@ async def _store_answer(attempt: Attempt, said: AssistantMessage, settlement: Se
             step=step,
             stage="tools",
             keep=keep,
+            told=told,
         )
     )
     attempt.stored(keep)
@@ -164,6 +165,7 @@ async def _store_results(attempt: Attempt, done: ToolResultsMessage, unstored: S
             step=step,
             stage="model",
             keep=keep,
+            told=attempt.teller.told(),
         )
     )
     attempt.step = step
@@ -217,11 +219,12 @@ async def _end(
             run=claim.run,
             messages=rows,
             settle=settlement,
+            told=attempt.teller.told(),
             ending=Ending(state, outcome, terminal, session=session, drop=drop, compact=compact),
         )
     )
     # Only what is committed is told.
-    attempt.desk.outlet.finish(FinishedRun(claim.run, claim.conversation, terminal, outcome))
+    attempt.desk.outlet.finish(FinishedRun(claim.run, claim.conversation, terminal, outcome, attempt.teller.last))
     attempt.teller.monitor(state="idle", tools_in_flight="")
     attempt.dropped = drop
     log.info(

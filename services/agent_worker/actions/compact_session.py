@@ -88,8 +88,9 @@ async def _end(
             compact_above=next_try_above(session.context_tokens),
         )
     ending = Ending(state, outcome, terminal, session=after, compaction=compaction)
-    more = await attempt.store(Write(id=new_id(), run=claim.run, settle=settlement, ending=ending))
-    attempt.desk.outlet.finish(FinishedRun(claim.run, claim.conversation, terminal, outcome))
+    told = attempt.teller.told()
+    more = await attempt.store(Write(id=new_id(), run=claim.run, settle=settlement, told=told, ending=ending))
+    attempt.desk.outlet.finish(FinishedRun(claim.run, claim.conversation, terminal, outcome, attempt.teller.last))
     attempt.teller.monitor(state="idle")
     log.info(
         "session_compacted", session=str(claim.session.id), state=state, removed=outcome["compacted"], reason=reason

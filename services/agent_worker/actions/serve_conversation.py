@@ -129,7 +129,14 @@ def _attempt(claim: Claim, desk: Desk, held: Remembered) -> Attempt:
         claim=claim,
         desk=desk,
         model=model,
-        teller=Teller(desk.outlet, run=claim.run, conversation=claim.conversation, epoch=claim.epoch, step=claim.step),
+        teller=Teller(
+            desk.outlet,
+            run=claim.run,
+            conversation=claim.conversation,
+            epoch=claim.epoch,
+            step=claim.step,
+            keep=claim.keep,
+        ),
         rows=held.rows,
         history=list(held.readable),
         said=said,
@@ -169,12 +176,13 @@ async def _give_up(attempt: Attempt) -> bool:
     terminal = terminal_id(claim.epoch)
     ending = Ending("failed", outcome, terminal, drop=not attempt.said)
     rows = closing_rows(attempt.said, INTERNAL)
+    told = attempt.teller.told()
     try:
         more = await attempt.store(
-            Write(id=new_id(), run=claim.run, messages=rows, settle=left_open(attempt), ending=ending)
+            Write(id=new_id(), run=claim.run, messages=rows, settle=left_open(attempt), told=told, ending=ending)
         )
     except (LostClaim, TryLater):
         _owe(attempt)
         return False
-    desk.outlet.finish(FinishedRun(claim.run, claim.conversation, terminal, outcome))
+    desk.outlet.finish(FinishedRun(claim.run, claim.conversation, terminal, outcome, attempt.teller.last))
     return more

@@ -8,8 +8,10 @@ from uuid import UUID
 
 import structlog
 
+from services.agent_worker.rules.step_record import StepRecord
+from shared.domain.run import Told
 from shared.errors import TryLater
-from shared.messages.run_events import STEP, EventType, RunEvent, event_id
+from shared.messages.run_events import STEP, EventType, RunEvent, event_id, step_of
 from shared.ports.bus import Batch, Bulletin, WakeUp
 from shared.ports.clock import Clock
 from shared.ports.model import DeltaKind
@@ -50,13 +52,13 @@ class Outlet:
         self._telling = asyncio.Lock()
 
     def add(self, run: UUID, event: RunEvent) -> None:
-        """Tell an event of a run; neighbouring pieces of text become one."""
+        """Tell an event of a run; neighbouring pieces of a step's text become one."""
         tail = self._tails.get(run)
         if tail is not None and event.type in {"delta", "thinking"}:
             _, last = self._events[tail]
-            if last.type == event.type:
+            if last.type == event.type and step_of(last.id) == step_of(event.id):
                 text = last.data["text"] + event.data["text"]
-                self._events[tail] = (run, RunEvent(event.id, event.type, {"text": text}))
+                self._events[tail] = (run, RunEvent(event.id, event.type, {"text": text}, last.after))
                 return
         if len(self._events) >= EVENTS_KEPT:
             # Redis has been away for long: clients will find the end of these runs, not every piece of text.
@@ -188,15 +190,25 @@ def _parted(views: dict[str, T]) -> tuple[dict[str, T], dict[str, T]]:
 
 
 class Teller:
-    """Tells the events of one attempt, and gives each its id."""
+    """Tells the events of one attempt, gives each its id, and remembers those of the current step.
 
-    def __init__(self, outlet: Outlet, *, run: UUID, conversation: str, epoch: int, step: int) -> None:
+    ``keep`` is the last event of the steps that earlier attempts have stored.
+    """
+
+    def __init__(self, outlet: Outlet, *, run: UUID, conversation: str, epoch: int, step: int, keep: str) -> None:
         self._outlet = outlet
         self._run = run
         self._conversation = conversation
         self._epoch = epoch
         self._step = step
         self._offset = 0
+        self._last = keep
+        self._record = StepRecord()
+
+    @property
+    def last(self) -> str:
+        """The last event that this attempt told, or else kept."""
+        return self._last
 
     def piece(self, kind: DeltaKind, text: str) -> None:
         """A piece of the answer as it is written."""
@@ -211,10 +223,16 @@ class Teller:
         """The id of the last event of the current step, which is about to be stored."""
         return event_id(self._epoch, self._step, self._offset)
 
+    def told(self) -> Told | None:
+        """What was told in the current step, to be stored with it; ``None``: nothing."""
+        events = self._record.events()
+        return Told(self._step, events) if events else None
+
     def step_stored(self, step: int) -> None:
         """Go on with the next step; the current one is in Postgres."""
         self._step = step
         self._offset = 0
+        self._record = StepRecord()
 
     def monitor(self, **fields: Any) -> None:
         """Show operators what this attempt does."""
@@ -222,4 +240,7 @@ class Teller:
 
     def _tell(self, type: EventType, data: Mapping[str, Any], length: int) -> None:
         self._offset = min(self._offset + length, STEP - 1)
-        self._outlet.add(self._run, RunEvent(event_id(self._epoch, self._step, self._offset), type, data))
+        event = RunEvent(event_id(self._epoch, self._step, self._offset), type, data, self._last)
+        self._last = event.id
+        self._record.add(self._step * STEP + self._offset, type, data)
+        self._outlet.add(self._run, event)

@@ -98,7 +98,7 @@ class InMemoryBus:
             self._add_event(run, event)
         for finished in batch.finished:
             kind = terminal_type(str(finished.outcome.get("state")))
-            self._add_event(finished.run, RunEvent(finished.terminal, kind, finished.outcome))
+            self._add_event(finished.run, RunEvent(finished.terminal, kind, finished.outcome, finished.after))
             self._kept.results[finished.run] = as_json(finished.outcome)
             self._finished.put_nowait(finished.run)
         for wake_up in batch.wake:
@@ -156,7 +156,7 @@ class InMemoryBus:
         stream = self._kept.streams[run]
         if stream and id_order(event.id) <= id_order(stream[-1].id):
             return  # told before, or of a stale attempt
-        stream.append(RunEvent(event.id, event.type, as_json(event.data)))
+        stream.append(RunEvent(event.id, event.type, as_json(event.data), event.after))
         for nudge in self._followers[run]:
             nudge.set()
 

@@ -68,6 +68,8 @@ def write_document(write: Write) -> dict[str, Any]:
     for name in ("step", "stage", "keep"):
         if (value := getattr(write, name)) is not None:
             document[name] = value
+    if write.told is not None:
+        document["told"] = {"step": write.told.step, "events": [list(event) for event in write.told.events]}
     if write.ending is not None:
         document["finish"] = _ending_document(write.ending)
     return document

@@ -60,11 +60,14 @@ class RedisBulletin:
 
     def _add_event(self, pipeline: Any, run: UUID, event: RunEvent) -> None:
         fields = {"type": event.type, "data": to_json(event.data)}
+        if event.after is not None:
+            fields["after"] = event.after
         pipeline.xadd(routes.run_events(run), fields, id=event.id, maxlen=STREAM_ENTRIES, approximate=True)
 
     def _add_finished(self, pipeline: Any, finished: FinishedRun) -> None:
         run = finished.run
-        event = RunEvent(finished.terminal, terminal_type(str(finished.outcome.get("state"))), finished.outcome)
+        kind = terminal_type(str(finished.outcome.get("state")))
+        event = RunEvent(finished.terminal, kind, finished.outcome, finished.after)
         self._add_event(pipeline, run, event)
         pipeline.expire(routes.run_events(run), self._stream_ttl)
         pipeline.set(routes.run_result(run), to_json(finished.outcome), ex=self._result_ttl)

@@ -22,7 +22,10 @@ class RedisRunStreams:
         entries = await bounded(
             self._client.xrange(routes.run_events(run), min=f"({after}", max="+", count=limit), COMMAND_TIMEOUT
         )
-        return [RunEvent(entry, fields["type"], orjson.loads(fields["data"])) for entry, fields in entries]
+        return [
+            RunEvent(entry, fields["type"], orjson.loads(fields["data"]), fields.get("after"))
+            for entry, fields in entries
+        ]
 
     async def results(self, runs: Sequence[UUID]) -> Mapping[UUID, Mapping[str, Any]]:
         """See ``RunStreams.results``."""

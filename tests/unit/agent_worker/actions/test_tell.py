@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from services.agent_worker.actions.tell import ENDS_A_FLUSH, ENDS_KEPT, FLUSH_EVERY, Outlet, Teller
 from shared.adapters.inmemory.bus import InMemoryBus
 from shared.adapters.inmemory.clock import ManualClock
+from shared.domain.run import Told as StepTold
 from shared.ids import new_id
-from shared.messages.run_events import STEP, RunEvent, id_order, terminal_id
+from shared.messages.run_events import ACCEPTED_ID, STEP, RunEvent, id_order, terminal_id
 from shared.ports.bus import Batch
 from shared.ports.runs import FinishedRun
 from tests.builders import CONVERSATION
@@ -29,8 +30,8 @@ class Told:
         self.bulletin = FlakyBulletin(self.bus)
         self.outlet = Outlet(self.bulletin, InMemoryWorld().runs, self.clock)
 
-    def teller(self, *, epoch: int = 1, step: int = 0) -> Teller:
-        return Teller(self.outlet, run=RUN, conversation=CONVERSATION, epoch=epoch, step=step)
+    def teller(self, *, epoch: int = 1, step: int = 0, keep: str = ACCEPTED_ID) -> Teller:
+        return Teller(self.outlet, run=RUN, conversation=CONVERSATION, epoch=epoch, step=step, keep=keep)
 
     async def events(self) -> Sequence[RunEvent]:
         return await self.bus.read(RUN, after="0-0", limit=10_000)
@@ -58,7 +59,7 @@ async def test_pieces_of_two_runs_do_not_mix() -> None:
     """One outlet speaks for all runs of a worker."""
     told = Told()
     other = new_id()
-    theirs = Teller(told.outlet, run=other, conversation="cli", epoch=1, step=0)
+    theirs = Teller(told.outlet, run=other, conversation="cli", epoch=1, step=0, keep=ACCEPTED_ID)
     told.teller().piece("text", "a")
     theirs.piece("text", "x")
     told.teller().piece("text", "b")
@@ -107,6 +108,7 @@ def test_ids_only_grow_and_no_character_is_lost(script: list[tuple[str, str]]) -
         orders = [id_order(event.id) for event in published]
         assert orders == sorted(set(orders))
         assert list(await told.events()) == published
+        assert [event.after for event in published] == [ACCEPTED_ID, *(event.id for event in published)][:-1]
         for wanted in ("text", "thinking"):
             kind = "delta" if wanted == "text" else "thinking"
             heard = "".join(event.data["text"] for event in published if event.type == kind)
@@ -125,6 +127,51 @@ def test_an_id_says_how_far_a_step_is_told() -> None:
     teller.step_stored(3)
     assert teller.keep() == f"3-{3 * STEP}"
     assert id_order(terminal_id(3)) > id_order(teller.keep())
+
+
+async def test_an_attempt_begins_where_the_steps_before_it_ended() -> None:
+    """A client that has come that far has missed nothing, whatever the last owner told besides."""
+    told = Told()
+    teller = told.teller(epoch=5, step=2, keep=f"3-{STEP + 7}")
+    assert teller.last == f"3-{STEP + 7}"
+    teller.event("attempt", {})
+    assert teller.last == f"5-{2 * STEP + 1}"
+    await told.outlet.flush()
+    assert [event.after for event in await told.events()] == [f"3-{STEP + 7}"]
+
+
+async def test_pieces_of_two_steps_stay_apart() -> None:
+    """A client drops what came after a stored step; it can't drop half an event."""
+    told = Told()
+    teller = told.teller()
+    teller.piece("text", "one")
+    teller.step_stored(1)
+    teller.piece("text", "two")
+    await told.outlet.flush()
+    assert [(event.id, event.after) for event in await told.events()] == [
+        ("1-3", ACCEPTED_ID),
+        (f"1-{STEP + 3}", "1-3"),
+    ]
+
+
+def test_what_a_step_has_told_can_be_stored_with_it() -> None:
+    """So that it can be had again when Redis has lost it."""
+    teller = Told().teller(step=2)
+    assert teller.told() is None
+    teller.piece("text", "Hel")
+    teller.piece("text", "lo")
+    teller.event("notice", {"text": "n"})
+    teller.piece("text", "you")
+    assert teller.told() == StepTold(
+        2,
+        (
+            (2 * STEP + 5, "delta", {"text": "Hello"}),
+            (2 * STEP + 6, "notice", {"text": "n"}),
+            (2 * STEP + 9, "delta", {"text": "you"}),
+        ),
+    )
+    teller.step_stored(3)
+    assert teller.told() is None
 
 
 async def test_what_redis_does_not_take_is_told_later_and_in_order() -> None:
