@@ -1,7 +1,10 @@
-"""What only the gateway needs: a look at what the processes say of themselves."""
+"""What only the gateway needs: a look at what the processes say of themselves, and the way out for webhooks."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
+
+from services.gateway.rules.webhook_verdict import Receipt
+from shared.ports.webhooks import Webhook
 
 
 class MonitorBoard(Protocol):
@@ -13,4 +16,12 @@ class MonitorBoard(Protocol):
 
     async def processes(self) -> Sequence[Mapping[str, str]]:
         """The processes that live. Raises ``TryLater``."""
+        ...
+
+
+class Courier(Protocol):
+    """Carries webhooks to one receiver."""
+
+    async def deliver(self, webhook: Webhook) -> Receipt:
+        """Try once, bounded in time; never raises for what the receiver or the way to it did."""
         ...

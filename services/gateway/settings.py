@@ -3,11 +3,18 @@
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+import structlog
+
+from services.gateway.edge.callback import Callback
 from services.gateway.edge.chat_api import ChatManner
 from shared.errors import ConfigError
 from shared.runtime.settings import Configuration
 
+log = structlog.get_logger(__name__)
+
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+CALLBACK = "callback"
+"""The name under which rows of ``webhooks`` know the configured callback; its address stands in no table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +32,15 @@ class Settings:
     context_limit: int
     chat: ChatManner
     stream_ttl: timedelta
+    callback: Callback | None
 
     @classmethod
     def of(cls, configuration: Configuration) -> "Settings":
-        """Take what is needed. Raises ``ConfigError`` when it would listen beyond this machine without a token."""
+        """Take what is needed.
+
+        Raises ``ConfigError`` when it would listen beyond this machine without a token, and for a callback that could
+        never be sent.
+        """
         http, run = configuration.http, configuration.run
         if configuration.http_token is None and http.host not in LOOPBACK:
             raise ConfigError(
@@ -53,4 +65,22 @@ class Settings:
                 key_lives=timedelta(hours=configuration.retention.idempotency_hours),
             ),
             stream_ttl=timedelta(seconds=run.stream_ttl_seconds),
+            callback=_callback(configuration),
         )
+
+
+def _callback(configuration: Configuration) -> Callback | None:
+    http = configuration.http
+    if not http.callback_url:
+        return None
+    token = configuration.secret(http.callback_token_env)
+    errors = []
+    if token is not None and not (token.isascii() and token.isprintable()):
+        errors.append(f"{http.callback_token_env} holds characters that no header can carry (a line break, perhaps).")
+    if http.callback_timeout <= 0:
+        errors.append("http.callback_timeout must be more than 0 seconds where http.callback_url is set.")
+    if errors:
+        raise ConfigError(errors)
+    if token is None and http.callback_token_env:
+        log.warning("callback_without_token", variable=http.callback_token_env)
+    return Callback(http.callback_url, token, timedelta(seconds=http.callback_timeout))

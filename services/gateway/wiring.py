@@ -1,20 +1,25 @@
 """Picks the concrete classes of the gateway, opens them, and closes them in reverse."""
 
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from datetime import timedelta
 
+from services.gateway.actions.send_webhooks import WebhookSender
 from services.gateway.actions.wait_for_reply import WaitingRoom
 from services.gateway.edge.app import gateway_app
 from services.gateway.edge.bodies import Bodies
+from services.gateway.edge.callback import open_callback
 from services.gateway.edge.chat_api import ChatApi
 from services.gateway.edge.operator_api import OperatorApi
 from services.gateway.edge.session_api import SessionApi
-from services.gateway.settings import Settings
+from services.gateway.settings import CALLBACK, Settings
 from shared.adapters.foundation import open_foundation
 from shared.adapters.http.health import health_routes
 from shared.adapters.http.serve import listen, serving
 from shared.adapters.postgres.history import PostgresHistory
 from shared.adapters.postgres.runs import PostgresRuns
+from shared.adapters.postgres.webhooks import PostgresWebhooks
 from shared.adapters.redis.announcements import RedisAnnouncements
 from shared.adapters.redis.monitor_board import RedisMonitorBoard
 from shared.adapters.redis.run_streams import RedisRunStreams
@@ -25,6 +30,7 @@ from shared.runtime.settings import Configuration
 from shared.runtime.vitals import LoopLag, resident_bytes
 
 CONNECTIONS = 8
+SENDER_IS_LOST_AFTER = timedelta(seconds=60)
 
 
 @contextlib.asynccontextmanager
@@ -75,9 +81,25 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             *operator.routes(),
         ]
         app = gateway_app(routes, bodies, agent=settings.agent, token=settings.token)
+        loops: list[Callable[[], Awaitable[None]]] = [
+            *foundation.loops, lag.watch, announcements.listen, waiting.listen, waiting.fetch, waiting.heal,
+        ]  # fmt: skip
+        drains: list[Callable[[], Awaitable[None]]] = [waiting.close]
+        if settings.callback is not None:
+            sender = WebhookSender(
+                PostgresWebhooks(foundation.database),
+                {CALLBACK: await stack.enter_async_context(open_callback(settings.callback, clock))},
+                clock,
+                me=foundation.identity.id,
+                stale=max(SENDER_IS_LOST_AFTER, 2 * settings.callback.timeout),
+                chance=random.Random(),  # noqa: S311 - it spreads tries, and guards nothing
+            )
+            loops.append(sender.run)
+            drains.append(sender.close)
+
+        async def drain() -> None:
+            for close in drains:
+                await close()
+
         await stack.enter_async_context(serving(app, listener))
-        yield Service(
-            "gateway",
-            loops=(*foundation.loops, lag.watch, announcements.listen, waiting.listen, waiting.fetch, waiting.heal),
-            drain=waiting.close,
-        )
+        yield Service("gateway", loops=loops, drain=drain)
