@@ -6,15 +6,16 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 from typing import Any, Protocol
 
-from shared.adapters.inmemory.bus import InMemoryBus
+from shared.adapters.inmemory.bus import InMemoryBus, InMemoryOutbound
 from shared.adapters.inmemory.clock import ManualClock
 from shared.adapters.redis.announcements import RedisAnnouncements
 from shared.adapters.redis.bulletin import RedisBulletin
 from shared.adapters.redis.connection import Redis
+from shared.adapters.redis.outbound import RedisOutbound
 from shared.adapters.redis.run_streams import RedisRunStreams
 from shared.adapters.redis.wake_ups import RedisWakeUps
 from shared.messages import routes
-from shared.ports.bus import Announcements, Bulletin, RunStreams, WakeUps
+from shared.ports.bus import Announcements, Bulletin, Outbound, RunStreams, WakeUps
 
 HOUR = timedelta(hours=1)
 
@@ -27,6 +28,7 @@ class BusWorld(Protocol):
     bulletin: Bulletin
     streams: RunStreams
     announcements: Announcements
+    outbound: Outbound
 
     async def wait(self, seconds: float) -> None: ...
 
@@ -50,6 +52,7 @@ class InMemoryBusWorld:
         self.bulletin: Bulletin = self._bus
         self.streams: RunStreams = self._bus
         self.announcements: Announcements = self._bus
+        self.outbound: Outbound = InMemoryOutbound(self._bus, "telegram")
 
     async def wait(self, seconds: float) -> None:
         self._clock.advance(seconds)
@@ -78,6 +81,7 @@ class RedisBusWorld:
         self.streams: RunStreams = RedisRunStreams(client)
         self._announcements = RedisAnnouncements(client)
         self.announcements: Announcements = self._announcements
+        self.outbound: Outbound = RedisOutbound(client, channel="telegram")
 
     @contextlib.asynccontextmanager
     async def listening(self) -> AsyncIterator["RedisBusWorld"]:

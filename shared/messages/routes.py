@@ -46,6 +46,11 @@ def owner(conversation: str) -> str:
     return f"lucyd:owner:{conversation}"
 
 
+def outbound(channel: str) -> str:
+    """Stream of wake-ups for the bridge of a channel; group of the channel's name, made at ``0``."""
+    return f"lucyd:outbound:{channel}"
+
+
 def monitor_session(conversation: str) -> str:
     """Hash: what the agent does in a conversation right now."""
     return MONITOR_SESSIONS + conversation

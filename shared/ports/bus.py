@@ -25,7 +25,8 @@ class WakeUp:
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Everything that one flush tells, in this order. ``monitor`` maps a conversation to the fields of its hash;
-    ``owners`` maps a conversation to ``<worker> <epoch>``, or to an empty text when it is free."""
+    ``owners`` maps a conversation to ``<worker> <epoch>``, or to an empty text when it is free; ``outbound`` names the
+    channels that have something to send."""
 
     events: Sequence[tuple[UUID, RunEvent]] = ()
     finished: Sequence[FinishedRun] = ()
@@ -33,6 +34,7 @@ class Batch:
     wake: Sequence[WakeUp] = ()
     monitor: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     owners: Mapping[str, str] = field(default_factory=dict)
+    outbound: Sequence[str] = ()
 
 
 class WakeUps(Protocol):
@@ -67,6 +69,17 @@ class Bulletin(Protocol):
 
     async def mark_filled(self) -> None:
         """Say that what Redis should hold was told again, or is about to be. Raises ``TryLater``."""
+        ...
+
+
+class Outbound(Protocol):
+    """The road of what goes out on one channel: ``lucyd:outbound:<channel>``. What is due stands in Postgres."""
+
+    async def nudged(self, *, within: timedelta) -> bool:
+        """Whether something is said to wait, as soon as it is said and at most after ``within``; says each word once.
+
+        Raises ``TryLater``.
+        """
         ...
 
 

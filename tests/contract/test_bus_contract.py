@@ -286,3 +286,25 @@ def test_keys_are_those_that_people_rely_on() -> None:
     assert routes.monitor_session("cli") == "lucyd:monitor:session:cli"
     assert routes.monitor_process("agent_worker", run) == f"lucyd:monitor:worker:{run}"
     assert routes.monitor_process("gateway", run) == f"lucyd:monitor:service:gateway:{run}"
+
+
+async def test_a_bridge_hears_that_something_is_to_be_sent(bus: BusWorld) -> None:
+    """Once for what was said so far: it then looks into Postgres, where all of it stands."""
+    assert not await bus.outbound.nudged(within=NOW)
+    await bus.bulletin.publish(Batch(outbound=["telegram", "telegram", "email"]))
+    assert await bus.outbound.nudged(within=SOON)
+    assert not await bus.outbound.nudged(within=NOW)
+
+
+async def test_a_waiting_bridge_is_woken_also_after_redis_was_emptied(bus: BusWorld) -> None:
+    """A reply goes out when it is there, and not with the next poll."""
+    await bus.outbound.nudged(within=NOW)
+    await bus.forget_everything()
+    await bus.outbound.nudged(within=NOW)
+    waiting = asyncio.create_task(bus.outbound.nudged(within=timedelta(seconds=2)))
+    await asyncio.sleep(0.05)
+    started = time.monotonic()
+    await bus.bulletin.publish(Batch(outbound=["telegram"]))
+
+    assert await waiting
+    assert time.monotonic() - started < 1

@@ -32,7 +32,20 @@ class _Kept:
     results: dict[UUID, Mapping[str, Any]] = field(default_factory=dict)
     monitor: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
     owners: dict[str, str] = field(default_factory=dict)
+    nudges: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     filled: bool = False
+
+
+class InMemoryOutbound:
+    """``Outbound`` of the ports, of one channel."""
+
+    def __init__(self, bus: "InMemoryBus", channel: str) -> None:
+        self._bus = bus
+        self._channel = channel
+
+    async def nudged(self, *, within: timedelta) -> bool:
+        """See ``Outbound.nudged``."""
+        return await self._bus.nudged(self._channel, within=within)
 
 
 class InMemoryBus:
@@ -43,6 +56,7 @@ class InMemoryBus:
         self._kept = _Kept()
         self._entries = 0
         self._arrived = asyncio.Event()
+        self._nudge = asyncio.Event()
         self._followers: dict[UUID, set[asyncio.Event]] = defaultdict(set)
         self._finished: asyncio.Queue[UUID] = asyncio.Queue()
 
@@ -105,6 +119,9 @@ class InMemoryBus:
             self._add_wake_up(wake_up)
         for entry in batch.acknowledge:
             self._kept.inbound.pop(entry, None)
+        for channel in batch.outbound:
+            self._kept.nudges[channel] += 1
+            self._nudge.set()
         for conversation, fields in batch.monitor.items():
             self._kept.monitor[conversation].update(fields)
         for conversation, owner in batch.owners.items():
@@ -120,6 +137,15 @@ class InMemoryBus:
     async def mark_filled(self) -> None:
         """See ``Bulletin.mark_filled``."""
         self._kept.filled = True
+
+    async def nudged(self, channel: str, *, within: timedelta) -> bool:
+        """See ``Outbound.nudged``. The wait is of real time, as in ``take``."""
+        if not self._kept.nudges[channel]:
+            self._nudge.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(within.total_seconds(), LONGEST_WAIT)):
+                    await self._nudge.wait()
+        return bool(self._kept.nudges.pop(channel, 0))
 
     async def read(self, run: UUID, *, after: str, limit: int = 500) -> Sequence[RunEvent]:
         """See ``RunStreams.read``."""

@@ -14,6 +14,7 @@ from shared.ports.bus import Batch
 from shared.ports.runs import FinishedRun
 
 STREAM_ENTRIES = 20_000
+OUTBOUND_ENTRIES = 1000
 MONITOR_TTL = timedelta(minutes=10)
 OWNER_TTL = timedelta(minutes=10)
 
@@ -37,6 +38,8 @@ class RedisBulletin:
         if batch.acknowledge:
             pipeline.xack(routes.INBOUND, routes.WORKERS, *batch.acknowledge)
             pipeline.xdel(routes.INBOUND, *batch.acknowledge)
+        for channel in batch.outbound:
+            pipeline.xadd(routes.outbound(channel), {"channel": channel}, maxlen=OUTBOUND_ENTRIES, approximate=True)
         _add_views(pipeline, batch)
         if len(pipeline) > 0:
             raise_if_refused(await bounded(pipeline.execute(raise_on_error=False), COMMAND_TIMEOUT))
