@@ -15,8 +15,13 @@ RunState = Literal["accepted", "running", "waiting", "done", "failed", "cancelle
 TERMINAL_STATES: frozenset[str] = frozenset({"done", "failed", "cancelled", "merged", "dead"})
 Stage = Literal["new", "model", "tools"]
 Source = Literal["telegram", "http", "cli", "system", "user"]
+WhenBusy = Literal["queue", "steer", "interrupt", "reject"]
+"""What a message asks for when its conversation is busy: its place in the line; to be taken in between two turns of the
+run in hand; to end that run and stand first; to be refused."""
 
-UNDERSTANDS = 1
+WaitReason = Literal["approval", "retry"]
+
+UNDERSTANDS = 2
 """The version of run this code can work on; a run that ``needs`` more is left to newer workers."""
 
 
@@ -56,17 +61,62 @@ class NewRun:
     deadline: timedelta = timedelta(hours=1)
     capacity: int = 1000
     traceparent: str | None = None
+    when_busy: WhenBusy = "queue"
+    webhook: str | None = None
+    retry_of: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The run that is there now; ``created`` is false when an idempotency key found an earlier one."""
+    """The run that is there now; ``created`` is false when an idempotency key found an earlier one.
+
+    ``into``: the run that this message was merged into. ``cancels``: the run in hand that it interrupts.
+    """
 
     run: UUID
     conversation: str
     ordinal: int
     state: RunState
     created: bool
+    into: UUID | None = None
+    cancels: UUID | None = None
+
+
+CancelStatus = Literal["unknown", "ended", "asked", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class CancelAnswer:
+    """What a cancel found: no such run, one that had ended, one that is told to end, one that has ended by it.
+
+    ``run`` is the run that ends: a merged one stands for its leader.
+    """
+
+    status: CancelStatus
+    run: UUID
+    conversation: str = ""
+
+
+DecideStatus = Literal["unknown", "gone", "decided", "resumed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What came of an answer to a question: nobody asked, somebody was quicker, taken, taken and the run goes on."""
+
+    status: DecideStatus
+    run: UUID | None = None
+    conversation: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A run that waits for a person: what it asks, and the approvals to decide, by id and tool."""
+
+    run: UUID
+    session: UUID
+    text: str
+    approvals: Sequence[tuple[UUID, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +175,17 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredApproval:
+    """What a person said about one call of the next round; ``args_hash`` is of what they were asked about."""
+
+    call_index: int
+    tool: str
+    args_hash: str
+    state: Literal["pending", "allowed", "denied", "void"]
+    answer: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Claim:
     """A run in hand, proven by ``epoch``. ``call_id`` is reserved for the next model call (not in stage ``tools``).
 
@@ -149,18 +210,30 @@ class Claim:
     stage: Stage
     step: int
     keep: str
-    cancel_asked: bool
+    cancel_asked: str | None
     session: Session
     route: Route
     call_id: UUID
     history_from: int
     messages: Sequence[StoredMessage]
     effects: Sequence[StoredEffect] = ()
+    approvals: Sequence[StoredApproval] = ()
     spent: Spent = field(default_factory=Spent)
+    retries: int = 0
+    suspected: int = 0
     traceparent: str | None = None
 
 
-ClaimRefusal = Literal["nothing", "owned", "fenced"]
+ClaimRefusal = Literal["nothing", "owned", "fenced", "suspect", "alone"]
+"""``suspect``: two processes died with it in hand, and this one has such a run already. ``alone``: three did, and it
+is for a process that does nothing else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """The newest of several messages in a row is not old enough: more may follow."""
+
+    wait: timedelta
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +312,10 @@ class Compaction:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The one final outcome of a run. ``drop`` takes its rows out of the context (it failed before it did anything)."""
+    """The one final outcome of a run. ``drop`` takes its rows out of the context (it failed before it did anything).
+
+    ``parts`` are the texts that go out to the channel; ``None`` leaves a failed run to say its reason.
+    """
 
     state: RunState
     outcome: Mapping[str, Any]
@@ -248,6 +324,32 @@ class Ending:
     drop: bool = False
     compact: UUID | None = None
     compaction: Compaction | None = None
+    parts: Sequence[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AskedApproval:
+    """A call that a person is asked about before it runs."""
+
+    id: UUID
+    call_index: int
+    tool: str
+    args_hash: str
+    question: str
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The run gives up owner and slot until its question is answered, or for ``wake_in``.
+
+    ``retries`` counts what was tried again so far; ``parts`` are the texts that go out to the channel.
+    """
+
+    reason: WaitReason
+    wake_in: timedelta | None = None
+    retries: int = 0
+    approvals: Sequence[AskedApproval] = ()
+    parts: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +366,11 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """What one transaction of an attempt stores; ``id`` makes it safe to send twice."""
+    """What one transaction of an attempt stores; ``id`` makes it safe to send twice.
+
+    ``absorb`` takes in steering messages. ``unbegun``: of the round of calls that stands next none was begun, so what
+    was intended is as if it never was.
+    """
 
     id: UUID
     run: UUID
@@ -277,4 +383,20 @@ class Write:
     stage: Stage | None = None
     keep: str | None = None
     told: Told | None = None
+    absorb: bool = False
+    unbegun: bool = False
+    waiting: Waiting | None = None
     ending: Ending | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What a write has done. ``more``: this worker still owns the conversation, and more waits in it.
+
+    ``absorbed`` are steering messages that now stand after the step; ``outcome`` is set when what was stored says more
+    than what was given (an act that stayed in doubt).
+    """
+
+    more: bool
+    absorbed: Sequence[Message] = ()
+    outcome: Mapping[str, Any] | None = None

@@ -6,7 +6,20 @@ from datetime import timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
-from shared.domain.run import Accepted, Claim, ClaimRefusal, NewRun, Route, Settlement, Write
+from shared.domain.run import (
+    Accepted,
+    CancelAnswer,
+    Claim,
+    ClaimRefusal,
+    Decision,
+    Later,
+    NewRun,
+    Question,
+    Route,
+    Settlement,
+    Stored,
+    Write,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +59,22 @@ class Inbox(Protocol):
     async def accept(self, new: NewRun) -> Accepted:
         """Store the message; when this returns it can't be lost. Safe to call again with the same id.
 
-        Raises ``Conflict`` (the idempotency key came with another body), ``TryLater`` (too many wait in this
-        conversation, or Postgres is away).
+        A text in a conversation whose run waits for its sender's answer is that answer: it is merged into the run.
+        Raises ``Conflict`` (the idempotency key came with another body; or the conversation is busy and the message
+        asked to be refused then), ``TryLater`` (too many wait in this conversation, or Postgres is away).
         """
+        ...
+
+    async def cancel(self, run: UUID, *, reason: str) -> CancelAnswer:
+        """End a run: at once when nobody has it in hand, else its worker is to. It stays asked for over restarts."""
+        ...
+
+    async def decide(self, approval: UUID, *, allows: bool, answer: str, by: str) -> Decision:
+        """Answer one question, once; the run goes on when it was the last."""
+        ...
+
+    async def questions(self, runs: Sequence[UUID]) -> Sequence[Question]:
+        """Those of ``runs`` that wait for a person, with what they ask."""
         ...
 
     async def outcomes(self, runs: Sequence[UUID]) -> Sequence[FinishedRun]:
@@ -64,17 +90,30 @@ class Runs(Protocol):
     """What a worker needs. Every write names the claim's epoch, and a lost claim writes nothing."""
 
     async def claim(
-        self, conversation: str, *, worker: UUID, call_id: UUID, routes: Mapping[str, Route], cached: Cached | None
-    ) -> Claim | ClaimRefusal:
-        """Take the conversation and its oldest open run. Raises ``TryLater`` when Postgres, or a lock, took too long.
+        self,
+        conversation: str,
+        *,
+        worker: UUID,
+        call_id: UUID,
+        routes: Mapping[str, Route],
+        cached: Cached | None,
+        suspect: bool = True,
+        alone: bool = False,
+        debounce: timedelta = timedelta(0),
+    ) -> Claim | ClaimRefusal | Later:
+        """Take the conversation and the run that stands first. Raises ``TryLater`` when this took too long.
+
+        First stands what was begun, then what interrupts, then the oldest. ``suspect``: this process has room for a run
+        that two processes died with; ``alone``: it does nothing else, and may take one that three died with. Messages
+        in a row from one sender of a channel become one, when the newest is ``debounce`` old.
 
         Asked again by the worker that has the run in hand, it counts no attempt, and what that worker has reserved for
         the run under other call ids is booked at its worst case.
         """
         ...
 
-    async def store(self, conversation: str, *, worker: UUID, epoch: int, write: Write) -> bool:
-        """Store one step or the end; true when this worker still owns the conversation and more waits in it.
+    async def store(self, conversation: str, *, worker: UUID, epoch: int, write: Write) -> Stored:
+        """Store one step, a wait, or the end.
 
         Raises ``LostClaim``; the settlement, if any, is booked even then. Safe to call again with the same write.
         """
@@ -84,8 +123,8 @@ class Runs(Protocol):
         """Book a call that belongs to no step any more. Not fenced; booking it twice books it once."""
         ...
 
-    async def hand_back(self, conversation: str, *, worker: UUID, epoch: int) -> bool:
-        """Give the conversation up unworked; the attempt does not count."""
+    async def hand_back(self, conversation: str, *, worker: UUID, epoch: int, unbegun: bool = False) -> bool:
+        """Give the conversation up unworked; the attempt does not count. ``unbegun`` as in ``Write``."""
         ...
 
     async def orphans(
@@ -96,6 +135,14 @@ class Runs(Protocol):
 
     async def overtaken(self, epochs: Mapping[str, int], *, worker: UUID) -> Sequence[str]:
         """Those conversations that ``worker`` holds with these epochs and no longer owns."""
+        ...
+
+    async def cancels(self, epochs: Mapping[str, int]) -> Mapping[str, str]:
+        """Those conversations, held with these epochs, whose run is to end, with the reason."""
+        ...
+
+    async def cancel_overdue(self, *, older_than: timedelta, limit: int) -> Sequence[tuple[UUID, str]]:
+        """End runs that were asked to end so long ago, whoever holds them: their ids and conversations."""
         ...
 
     async def unpublished(self, *, older_than: timedelta, limit: int) -> Sequence[FinishedRun]:

@@ -20,13 +20,15 @@ on conflict (id) do nothing
 PEERS = """
 select id, service, host, boot_id, pid, pid_started, version, beat from workers where state in ('alive', 'draining')
 """
-FENCE = "select lucyd_fence(%s, %s, %s)"
+FENCE = "select lucyd_fence_2(%s, %s, %s, %s)"
+ABSOLVE = "select lucyd_absolve(%s)"
 DRAIN = "update workers set state = 'draining' where id = %s and state = 'alive'"
 BEAT = """
 update workers set beat = beat + 1, beat_at = now() where id = %s and state in ('alive', 'draining') returning beat
 """
 
 BEAT_EVERY = timedelta(seconds=2)
+KILLED_FOUR = "Four processes died while they worked on this message, so it was given up."
 
 
 class PostgresFleet:
@@ -59,7 +61,7 @@ class PostgresFleet:
         self, worker: UUID, *, beat: int | None, state: Literal["fenced", "stopped"]
     ) -> Sequence[str] | None:
         """See ``Fleet.fence``."""
-        freed: Sequence[str] | None = await self._database.value(FENCE, (worker, beat, state))
+        freed: Sequence[str] | None = await self._database.value(FENCE, (worker, beat, state, KILLED_FOUR))
         return freed
 
     async def drain(self, worker: UUID) -> None:
@@ -118,6 +120,9 @@ def _beat(url: str, worker: UUID, beat: Beat, stop: threading.Event, on_fenced: 
             pause = 0.2
             continue
         if row is None:
+            # This process was stopped and not killed: what it had in hand is not to blame. In vain, the blame stays.
+            with contextlib.suppress(psycopg.Error):
+                connection.execute(ABSOLVE, (worker,))
             on_fenced()
             break
         beat.confirm(sent_at)

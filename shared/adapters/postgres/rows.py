@@ -1,8 +1,8 @@
-"""Our values as the documents that the functions of ``0002_transactions.sql`` read."""
+"""Our values as the documents that the functions of the migrations read."""
 
 from typing import Any
 
-from shared.domain.run import Ending, Settlement, Write
+from shared.domain.run import Ending, Settlement, Waiting, Write
 
 
 def settlement_document(settlement: Settlement) -> dict[str, Any]:
@@ -34,12 +34,34 @@ def settlement_document(settlement: Settlement) -> dict[str, Any]:
 
 
 def write_document(write: Write) -> dict[str, Any]:
-    """The fourth argument of ``lucyd_store``; what is absent is left out, for ``?`` asks by presence."""
-    document: dict[str, Any] = {"id": write.id, "run": write.run}
+    """The fourth argument of ``lucyd_store_2``; what is absent is left out, for ``?`` asks by presence."""
+    document: dict[str, Any] = {"id": write.id, "run": write.run, **_round_document(write)}
     if write.settle is not None:
         document["settle"] = settlement_document(write.settle)
     if write.messages:
         document["messages"] = list(write.messages)
+    if write.reserve is not None:
+        route = write.reserve.route
+        document["reserve"] = {
+            "call_id": write.reserve.call_id,
+            "model": route.model,
+            "worst_case": str(route.worst_case),
+            "currency": route.currency,
+        }
+    for name in ("step", "stage", "keep"):
+        if (value := getattr(write, name)) is not None:
+            document[name] = value
+    if write.told is not None:
+        document["told"] = {"step": write.told.step, "events": [list(event) for event in write.told.events]}
+    if write.waiting is not None:
+        document["wait"] = _waiting_document(write.waiting)
+    if write.ending is not None:
+        document["finish"] = _ending_document(write.ending)
+    return document
+
+
+def _round_document(write: Write) -> dict[str, Any]:
+    document: dict[str, Any] = {name: True for name in ("absorb", "unbegun") if getattr(write, name)}
     if write.intents:
         document["intents"] = [
             {
@@ -57,22 +79,26 @@ def write_document(write: Write) -> dict[str, Any]:
             {"call_index": result.call_index, "state": result.state, "result": result.result}
             for result in write.results
         ]
-    if write.reserve is not None:
-        route = write.reserve.route
-        document["reserve"] = {
-            "call_id": write.reserve.call_id,
-            "model": route.model,
-            "worst_case": str(route.worst_case),
-            "currency": route.currency,
-        }
-    for name in ("step", "stage", "keep"):
-        if (value := getattr(write, name)) is not None:
-            document[name] = value
-    if write.told is not None:
-        document["told"] = {"step": write.told.step, "events": [list(event) for event in write.told.events]}
-    if write.ending is not None:
-        document["finish"] = _ending_document(write.ending)
     return document
+
+
+def _waiting_document(waiting: Waiting) -> dict[str, Any]:
+    return {
+        "reason": waiting.reason,
+        "seconds": waiting.wake_in.total_seconds() if waiting.wake_in is not None else None,
+        "retries": waiting.retries,
+        "approvals": [
+            {
+                "id": asked.id,
+                "call_index": asked.call_index,
+                "tool": asked.tool,
+                "args_hash": asked.args_hash,
+                "question": asked.question,
+            }
+            for asked in waiting.approvals
+        ],
+        "parts": list(waiting.parts),
+    }
 
 
 def _ending_document(ending: Ending) -> dict[str, Any]:
@@ -82,6 +108,8 @@ def _ending_document(ending: Ending) -> dict[str, Any]:
         "terminal": ending.terminal,
         "drop": ending.drop,
     }
+    if ending.parts is not None:
+        document["parts"] = list(ending.parts)
     if ending.session is not None:
         document["session"] = {
             "context_tokens": ending.session.context_tokens,

@@ -11,17 +11,24 @@ import psycopg
 from shared.adapters.postgres.documents import to_json
 from shared.adapters.postgres.pool import Database
 from shared.adapters.postgres.rows import settlement_document, write_document
+from shared.domain.consent import says_yes
 from shared.domain.money import Usage
 from shared.domain.run import (
     UNDERSTANDS,
     Accepted,
+    CancelAnswer,
     Claim,
     ClaimRefusal,
+    Decision,
+    Later,
     NewRun,
+    Question,
     Route,
     Session,
     Settlement,
     Spent,
+    Stored,
+    StoredApproval,
     StoredEffect,
     StoredMessage,
     Write,
@@ -30,13 +37,28 @@ from shared.errors import Conflict, LostClaim, TryLater
 from shared.ids import new_id
 from shared.ports.runs import Cached, FinishedRun, Reset
 
-ACCEPT = "select lucyd_accept(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s::jsonb, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
-CLAIM = "select lucyd_claim(%s, %s, %s, %s, %s, %s::jsonb, %s, %s, %s)"
-STORE = "select lucyd_store(%s, %s, %s, %s::jsonb)"
+ACCEPT = f"select lucyd_accept_2({', '.join(['%s'] * 9)}, %s::jsonb, {', '.join(['%s'] * 12)})"
+CLAIM = "select lucyd_claim_2(%s, %s, %s, %s, %s, %s::jsonb, %s, %s, %s, %s, %s, %s)"
+STORE = "select lucyd_store_2(%s, %s, %s, %s::jsonb)"
 SETTLE = "select lucyd_settle(%s::jsonb)"
-HAND_BACK = "select lucyd_hand_back(%s, %s, %s)"
-RESET = "select lucyd_reset(%s, %s, %s, %s, %s)"
-EXPIRE = "select lucyd_expire(%s, %s)"
+HAND_BACK = "select lucyd_hand_back_2(%s, %s, %s, %s)"
+RESET = "select lucyd_reset_2(%s, %s, %s, %s, %s)"
+EXPIRE = "select lucyd_expire_2(%s, %s)"
+CANCEL = "select lucyd_cancel(%s, %s, false)"
+CANCEL_OVERDUE = "select lucyd_cancel_overdue(%s, %s)"
+DECIDE = "select lucyd_decide(%s, %s, %s, %s)"
+QUESTIONS = """
+select w.id, r.session, string_agg(a.question, e'\n' order by a.call_index),
+       json_agg(json_build_array(a.id, a.tool) order by a.call_index)
+from runs w join runs r on r.id = coalesce(w.merged_into, w.id) and r.state = 'waiting'
+join approvals a on a.run = r.id and a.state = 'pending'
+where w.id = any(%s) group by w.id, r.session
+"""
+CANCELS = """
+select held.key, coalesce(r.cancel_reason, '') from unnest(%s::text[], %s::bigint[]) as held (key, epoch)
+join runs r on r.conversation = held.key and r.epoch = held.epoch and r.state = 'running'
+where r.cancel_asked_at is not null
+"""
 OUTCOMES = "select id, conversation, terminal, outcome from runs where id = any(%s) and finished_at is not null"
 UNPUBLISHED = """
 select id, conversation, terminal, outcome from runs
@@ -99,8 +121,8 @@ class PostgresRuns:
                     new.tier,
                     new.sender,
                     to_json({"text": new.text, **new.details}),
-                    "queue",
-                    UNDERSTANDS,
+                    new.when_busy,
+                    1 if new.when_busy == "queue" else UNDERSTANDS,
                     new.deadline,
                     key.scope if key else None,
                     key.key if key else None,
@@ -108,6 +130,9 @@ class PostgresRuns:
                     key.lives if key else None,
                     new.capacity,
                     new.traceparent,
+                    new.webhook,
+                    new.retry_of,
+                    says_yes(new.text),
                 ),
             )
         except psycopg.Error as fault:
@@ -116,8 +141,35 @@ class PostgresRuns:
                     raise TryLater("too many messages wait in this conversation", after=5.0) from fault
                 case "LU002":
                     raise Conflict("this idempotency key was used with another body") from fault
+                case "LU003":
+                    raise Conflict("the conversation is busy") from fault
             raise
-        return Accepted(UUID(row["run"]), new.address.conversation, row["ordinal"], row["state"], row["created"])
+        return Accepted(
+            UUID(row["run"]),
+            new.address.conversation,
+            row["ordinal"],
+            row["state"],
+            row["created"],
+            into=_id(row.get("into")),
+            cancels=_id(row.get("cancels")),
+        )
+
+    async def cancel(self, run: UUID, *, reason: str) -> CancelAnswer:
+        """See ``Inbox.cancel``."""
+        row = await self._database.value(CANCEL, (run, reason))
+        return CancelAnswer(row["status"], _id(row.get("run")) or run, row.get("conversation", ""))
+
+    async def decide(self, approval: UUID, *, allows: bool, answer: str, by: str) -> Decision:
+        """See ``Inbox.decide``."""
+        row = await self._database.value(DECIDE, (approval, allows, answer, by))
+        return Decision(row["status"], _id(row.get("run")), row.get("conversation", ""))
+
+    async def questions(self, runs: Sequence[UUID]) -> Sequence[Question]:
+        """See ``Inbox.questions``."""
+        return [
+            Question(run, session, text, tuple((UUID(approval), tool) for approval, tool in asked))
+            for run, session, text, asked in await self._database.rows(QUESTIONS, (list(runs),))
+        ]
 
     async def outcomes(self, runs: Sequence[UUID]) -> Sequence[FinishedRun]:
         """See ``Inbox.outcomes``."""
@@ -131,8 +183,17 @@ class PostgresRuns:
         return Reset(UUID(row["session"]), tuple(UUID(cancelled) for cancelled in row["cancelled"]))
 
     async def claim(
-        self, conversation: str, *, worker: UUID, call_id: UUID, routes: Mapping[str, Route], cached: Cached | None
-    ) -> Claim | ClaimRefusal:
+        self,
+        conversation: str,
+        *,
+        worker: UUID,
+        call_id: UUID,
+        routes: Mapping[str, Route],
+        cached: Cached | None,
+        suspect: bool = True,
+        alone: bool = False,
+        debounce: timedelta = timedelta(0),
+    ) -> Claim | ClaimRefusal | Later:
         """See ``Runs.claim``."""
         route_document = to_json(
             {
@@ -152,30 +213,35 @@ class PostgresRuns:
                 cached.session if cached else None,
                 cached.ordinal if cached else None,
                 cached.live_from if cached else None,
+                suspect,
+                alone,
+                debounce,
             ),
             patience=CLAIM_PATIENCE,
         )
+        if row["status"] == "later":
+            return Later(timedelta(seconds=row["seconds"]))
         if row["status"] != "claimed":
             refusal: ClaimRefusal = row["status"]
             return refusal
         return _claim(conversation, call_id, row)
 
-    async def store(self, conversation: str, *, worker: UUID, epoch: int, write: Write) -> bool:
+    async def store(self, conversation: str, *, worker: UUID, epoch: int, write: Write) -> Stored:
         """See ``Runs.store``."""
         row = await self._database.value(
             STORE, (worker, conversation, epoch, to_json(write_document(write))), patience=STORE_PATIENCE
         )
         if row["status"] == "lost":
             raise LostClaim(conversation)
-        return bool(row["more"])
+        return Stored(bool(row["more"]), row.get("absorbed") or (), row.get("outcome"))
 
     async def settle(self, settlement: Settlement) -> None:
         """See ``Runs.settle``."""
         await self._database.rows(SETTLE, (to_json(settlement_document(settlement)),), patience=STORE_PATIENCE)
 
-    async def hand_back(self, conversation: str, *, worker: UUID, epoch: int) -> bool:
+    async def hand_back(self, conversation: str, *, worker: UUID, epoch: int, unbegun: bool = False) -> bool:
         """See ``Runs.hand_back``."""
-        return bool(await self._database.value(HAND_BACK, (worker, conversation, epoch)))
+        return bool(await self._database.value(HAND_BACK, (worker, conversation, epoch, unbegun)))
 
     async def orphans(
         self, *, older_than: timedelta, limit: int, worker: UUID | None = None, in_hand: Sequence[str] = ()
@@ -188,6 +254,15 @@ class PostgresRuns:
         """See ``Runs.overtaken``."""
         parameters = (list(epochs), list(epochs.values()), worker)
         return [row[0] for row in await self._database.rows(OVERTAKEN, parameters)]
+
+    async def cancels(self, epochs: Mapping[str, int]) -> Mapping[str, str]:
+        """See ``Runs.cancels``."""
+        return dict(await self._database.rows(CANCELS, (list(epochs), list(epochs.values()))))
+
+    async def cancel_overdue(self, *, older_than: timedelta, limit: int) -> Sequence[tuple[UUID, str]]:
+        """See ``Runs.cancel_overdue``."""
+        ended = await self._database.value(CANCEL_OVERDUE, (older_than, limit))
+        return [(UUID(run), conversation) for run, conversation in ended]
 
     async def unpublished(self, *, older_than: timedelta, limit: int) -> Sequence[FinishedRun]:
         """See ``Runs.unpublished``."""
@@ -264,5 +339,21 @@ def _claim(conversation: str, call_id: UUID, row: Mapping[str, Any]) -> Claim:
         )
         if spent
         else Spent(),
+        approvals=[
+            StoredApproval(
+                call_index=asked["call_index"],
+                tool=asked["tool"],
+                args_hash=asked["args_hash"],
+                state=asked["state"],
+                answer=asked["answer"],
+            )
+            for asked in row["approvals"] or ()
+        ],
+        retries=run["retries"],
+        suspected=run["suspected"],
         traceparent=run["traceparent"],
     )
+
+
+def _id(value: str | None) -> UUID | None:
+    return UUID(value) if value else None
