@@ -1,27 +1,7 @@
-"""What the scheduler needs and nobody else does: to be the only one, and to throw old rows away."""
+"""What the scheduler needs and nobody else does: to throw old rows away."""
 
-from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from typing import Protocol
-
-
-class Term(Protocol):
-    """A time of leadership."""
-
-    async def lost(self) -> None:
-        """Return as soon as the leadership can't be counted on any more."""
-        ...
-
-
-class Leadership(Protocol):
-    """At most one process leads."""
-
-    def term(self) -> AbstractAsyncContextManager[Term | None]:
-        """Try once to lead, for as long as the block lasts; ``None`` while another leads.
-
-        Raises ``TryLater`` when Postgres is away.
-        """
-        ...
 
 
 class Upkeep(Protocol):

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 from services.scheduler.actions.enqueue_due import enqueue_due
 from services.scheduler.actions.expire_runs import expire_runs
-from services.scheduler.actions.lead import Role, lead_or_stand_by
 from services.scheduler.actions.retain import retain
 from services.scheduler.edge.clockwork import Beat, keep_time
 from services.scheduler.settings import Settings
+from shared.actions.lead import Role, lead_or_stand_by
 from shared.adapters.foundation import open_foundation
 from shared.adapters.postgres.leadership import PostgresLeadership
 from shared.adapters.postgres.runs import PostgresRuns

@@ -11,9 +11,9 @@ import pytest
 
 from services.scheduler.actions.enqueue_due import enqueue_due
 from services.scheduler.actions.expire_runs import expire_runs
-from services.scheduler.actions.lead import Role, lead_or_stand_by
 from services.scheduler.actions.retain import Kept, retain
 from services.scheduler.edge.clockwork import Beat, keep_time
+from shared.actions.lead import Role, lead_or_stand_by
 from shared.adapters.system_clock import SystemClock
 from shared.errors import TryLater
 from shared.ports.bus import Batch
