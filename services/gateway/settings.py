@@ -8,13 +8,12 @@ import structlog
 from services.gateway.edge.callback import Callback
 from services.gateway.edge.chat_api import ChatManner
 from shared.errors import ConfigError
+from shared.ports.webhooks import CALLBACK
 from shared.runtime.settings import Configuration
 
 log = structlog.get_logger(__name__)
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
-CALLBACK = "callback"
-"""The name under which rows of ``webhooks`` know the configured callback; its address stands in no table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +62,7 @@ class Settings:
                 deadline=timedelta(seconds=run.deadline_seconds),
                 capacity=configuration.behavior.queue_capacity,
                 key_lives=timedelta(hours=configuration.retention.idempotency_hours),
+                webhook=CALLBACK if http.callback_url else None,
             ),
             stream_ttl=timedelta(seconds=run.stream_ttl_seconds),
             callback=_callback(configuration),

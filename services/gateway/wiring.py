@@ -13,7 +13,7 @@ from services.gateway.edge.callback import open_callback
 from services.gateway.edge.chat_api import ChatApi
 from services.gateway.edge.operator_api import OperatorApi
 from services.gateway.edge.session_api import SessionApi
-from services.gateway.settings import CALLBACK, Settings
+from services.gateway.settings import Settings
 from shared.adapters.foundation import open_foundation
 from shared.adapters.http.health import health_routes
 from shared.adapters.http.serve import listen, serving
@@ -25,6 +25,7 @@ from shared.adapters.redis.monitor_board import RedisMonitorBoard
 from shared.adapters.redis.run_streams import RedisRunStreams
 from shared.adapters.redis.wake_ups import RedisWakeUps
 from shared.adapters.system_clock import SystemClock
+from shared.ports.webhooks import CALLBACK
 from shared.runtime.service import Service
 from shared.runtime.settings import Configuration
 from shared.runtime.vitals import LoopLag, resident_bytes

@@ -6,6 +6,9 @@ from datetime import timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
+CALLBACK = "callback"
+"""The name under which a run's webhook knows the configured callback; its address stands in no table."""
+
 
 @dataclass(frozen=True, slots=True)
 class Webhook:

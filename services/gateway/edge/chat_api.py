@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from services.gateway.actions.follow_run import BEGINNING, accepted_event, follow_run
+from services.gateway.actions.follow_run import BEGINNING, follow_run
 from services.gateway.actions.wait_for_reply import Expected, WaitingRoom
 from services.gateway.edge.bodies import Bodies, read_json
 from services.gateway.edge.event_stream import event_stream
@@ -21,7 +21,7 @@ from shared.actions.accept_message import accept_message
 from shared.domain.run import Accepted, IdempotencyKey, NewRun
 from shared.errors import BadInput, LucydError, NotFound, TryLater
 from shared.ids import new_id
-from shared.messages.run_events import ACCEPTED_ID, RunEvent, id_order
+from shared.messages.run_events import ACCEPTED_ID, RunEvent, accepted_event, id_order
 from shared.ports.bus import Announcements, RunStreams, WakeUps
 from shared.ports.clock import Clock
 from shared.ports.history import History, StoredRun
@@ -30,13 +30,17 @@ from shared.ports.runs import Inbox
 
 @dataclass(frozen=True, slots=True)
 class ChatManner:
-    """How long a caller is kept waiting, how large a body may be, how long a run may take and how many may queue."""
+    """How long a caller is kept waiting, how large a body may be, how long a run may take and how many may queue.
+
+    ``webhook`` names where ends are told, if anywhere.
+    """
 
     wait: timedelta
     body_bytes: int
     deadline: timedelta
     capacity: int
     key_lives: timedelta
+    webhook: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +124,11 @@ class ChatApi:
             if first is not None:
                 yield first
             async for event in follow_run(
-                run, after=after, streams=self.streams, announcements=self.announcements, inbox=self.inbox
+                run,
+                after=after,
+                streams=self.streams,
+                announcements=self.announcements,
+                transcripts=self.history,
             ):
                 yield event
 
@@ -150,6 +158,7 @@ class ChatApi:
             deadline=self.manner.deadline,
             capacity=self.manner.capacity,
             traceparent=read_traceparent(request.headers.get("traceparent")),
+            webhook=self.manner.webhook,
         )
 
     async def _find(self, request: Request) -> StoredRun:
