@@ -12,12 +12,15 @@ from shared.adapters.inmemory.clock import ManualClock
 from shared.adapters.inmemory.fleet import InMemoryFleet
 from shared.adapters.inmemory.runs import InMemoryRuns
 from shared.adapters.inmemory.tables import Tables, as_json
+from shared.adapters.inmemory.transcripts import InMemoryTranscripts
 from shared.adapters.postgres.fleet import PostgresFleet
+from shared.adapters.postgres.history import PostgresHistory
 from shared.adapters.postgres.pool import Database
 from shared.adapters.postgres.runs import PostgresRuns
 from shared.domain.run import Accepted, Claim, ClaimRefusal, NewRun, Route, Write
 from shared.ids import new_id
 from shared.ports.fleet import Fleet
+from shared.ports.history import Transcripts
 from shared.ports.runs import Cached, Inbox, Runs
 from tests.builders import CONVERSATION, ROUTES, identity
 
@@ -38,9 +41,10 @@ class Store(Inbox, Runs, Protocol):
 class World(ABC):
     """A store with one living worker, ``me``; more come with ``hire``."""
 
-    def __init__(self, runs: Store, fleet: Fleet) -> None:
+    def __init__(self, runs: Store, fleet: Fleet, transcripts: Transcripts) -> None:
         self.runs = runs
         self.fleet = fleet
+        self.transcripts = transcripts
         self.me = new_id()
 
     async def hire(self) -> UUID:
@@ -111,7 +115,7 @@ class InMemoryWorld(World):
         self.clock = ManualClock()
         self.tables = Tables(self.clock)
         self._fleet = InMemoryFleet(self.tables)
-        super().__init__(InMemoryRuns(self.tables), self._fleet)
+        super().__init__(InMemoryRuns(self.tables), self._fleet, InMemoryTranscripts(self.tables))
 
     async def wait(self, seconds: float) -> None:
         self.clock.advance(seconds)
@@ -135,7 +139,7 @@ class PostgresWorld(World):
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        super().__init__(PostgresRuns(database), PostgresFleet(database))
+        super().__init__(PostgresRuns(database), PostgresFleet(database), PostgresHistory(database))
 
     async def wait(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

@@ -8,6 +8,7 @@ itself refuses whatever a stale attempt would add, and publishing again changes 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
+from uuid import UUID
 
 EventType = Literal[
     "accepted", "attempt", "delta", "thinking", "tool_started", "tool_finished", "approval", "question", "in_doubt",
@@ -41,6 +42,11 @@ class RunEvent:
         return self.type in TERMINAL_EVENTS
 
 
+def accepted_event(run: UUID, conversation: str) -> RunEvent:
+    """What a client sees first of a run."""
+    return RunEvent(ACCEPTED_ID, "accepted", {"run_id": str(run), "conversation": conversation})
+
+
 def event_id(epoch: int, step: int, offset: int) -> str:
     """The id of an event of ``step`` after ``offset`` characters."""
     return f"{epoch}-{step * STEP + offset}"
@@ -69,14 +75,14 @@ def id_order(event: str) -> tuple[int, int]:
     return order
 
 
-def terminal_type(state: str) -> EventType:
-    """The event that tells a terminal state; a run given up as ``dead`` is told as failed."""
-    match state:
+def terminal_type(outcome: Mapping[str, Any]) -> EventType:
+    """The event that tells an outcome; a run given up as ``dead`` is told as failed."""
+    if "merged_into" in outcome:
+        return "merged"
+    match outcome.get("state"):
         case "done":
             return "done"
         case "cancelled":
             return "cancelled"
-        case "merged":
-            return "merged"
         case _:
             return "failed"

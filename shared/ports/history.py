@@ -9,6 +9,8 @@ from uuid import UUID
 
 from shared.domain.money import Usage
 from shared.domain.run import RunState
+from shared.messages.run_events import RunEvent
+from shared.ports.runs import FinishedRun
 
 Period = Literal["today", "week", "all"]
 
@@ -81,7 +83,32 @@ class SessionStatus:
     uptime: timedelta
 
 
-class History(Protocol):
+@dataclass(frozen=True, slots=True)
+class ToldSoFar:
+    """What a run has told, as far as it is stored.
+
+    Nothing up to ``complete_to`` will ever be added to ``events`` (``None``: no such run). ``more``: ask again for what
+    comes after ``complete_to``. ``ended`` is the end, when it has come and nothing is left before it.
+    """
+
+    events: Sequence[RunEvent] = ()
+    complete_to: str | None = None
+    ended: FinishedRun | None = None
+    more: bool = False
+
+
+class Transcripts(Protocol):
+    """What was told of runs, when Redis has lost it."""
+
+    async def told(self, run: UUID, *, after: str) -> ToldSoFar:
+        """Stored events after the id ``after``, in order; a piece of text of which a part was heard is cut there.
+
+        Steps are stored whole: what is told of the one in hand is not there yet. Raises ``TryLater``.
+        """
+        ...
+
+
+class History(Transcripts, Protocol):
     """Reads; nothing here changes anything. ``principal`` ``None`` means all of them."""
 
     async def run(self, run: UUID) -> StoredRun | None:

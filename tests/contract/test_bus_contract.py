@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -188,6 +189,24 @@ async def test_nothing_comes_after_the_end(bus: BusWorld) -> None:
     (event,) = await bus.streams.read(finished.run, after="0-0")
     assert (event.type, event.id, event.data["reply"]) == ("done", terminal_id(2), "hi")
     assert event.terminal
+
+
+async def test_an_event_says_what_was_told_before_it(bus: BusWorld) -> None:
+    """Who has not come that far has met a gap; who wakes a conversation anew can't hide it."""
+    run = new_id()
+    first = replace(notice(1, 0, 1), after=ACCEPTED_ID)
+    await bus.bulletin.publish(Batch(events=[(run, first)]))
+    await bus.forget_everything()
+    await bus.wake_ups.wake([WakeUp("cli", run)])
+    end = FinishedRun(run, "cli", terminal_id(1), {"state": "done"}, event_id(1, 0, 2))
+    await bus.bulletin.publish(Batch(events=[(run, replace(notice(1, 0, 2), after=first.id))], finished=[end]))
+
+    told = await bus.streams.read(run, after="0-0")
+    assert [(event.type, event.after) for event in told] == [
+        ("accepted", None),
+        ("notice", first.id),
+        ("done", event_id(1, 0, 2)),
+    ]
 
 
 async def test_text_that_json_can_not_hold_is_told_all_the_same(bus: BusWorld) -> None:

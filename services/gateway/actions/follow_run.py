@@ -6,52 +6,42 @@ from datetime import timedelta
 from uuid import UUID
 
 from shared.errors import TryLater
-from shared.messages.run_events import ACCEPTED_ID, RunEvent, id_order, terminal_type
+from shared.messages.run_events import RunEvent, id_order, step_of, terminal_type
+from shared.messages.step_events import rest_of
 from shared.ports.bus import Announcements, RunStreams
-from shared.ports.runs import FinishedRun, Inbox
+from shared.ports.history import Transcripts
+from shared.ports.runs import FinishedRun
 
 LOOK_AGAIN = timedelta(seconds=1)
 LAST_WORDS = timedelta(seconds=2)
 LAST_WORDS_LOOK = timedelta(milliseconds=100)
 BEGINNING = "0-0"
+PAGE = 500
 
 
 async def follow_run(
-    run: UUID, *, after: str, streams: RunStreams, announcements: Announcements, inbox: Inbox
+    run: UUID, *, after: str, streams: RunStreams, announcements: Announcements, transcripts: Transcripts
 ) -> AsyncIterator[RunEvent | None]:
     """Events after the id ``after`` (``0-0``: all), ending with the terminal one; ``None`` when a second was silent.
 
-    When the stream is gone, or Redis is, the end comes from Postgres.
+    Redis tells what is new. What it has lost, or never had, comes from the stored steps; of a step in hand that means: as
+    soon as it is stored. Ids only grow, and there is no gap but the words of a step that an end from outside cut off.
     """
-    last = after
-    end: RunEvent | None = None
-    ended_at = 0.0
-    loop = asyncio.get_running_loop()
+    follower = _Follower(run, after, streams, transcripts)
     with announcements.follow(run) as nudge:
-        if await _is_gone(run, streams):
-            end = await _end(run, inbox)
-        while end is None or not _is_over(loop.time() - ended_at):
+        await follower.begin()
+        while not follower.is_over:
             nudge.clear()
-            events = await _read(run, last, streams)
+            events = await follower.events()
             for event in events:
-                last = event.id
                 yield event
-                if event.terminal:
-                    return
-            if events:
-                continue  # there may be more than one reading holds
-            if await _nudged(nudge, LAST_WORDS_LOOK if end is not None else LOOK_AGAIN):
+            if events or follower.has_more:
                 continue
-            yield None
-            if end is None and (end := await _end(run, inbox)) is not None and not await _is_gone(run, streams):
-                # Its last words may still be on their way from the worker; the end must not overtake them.
-                ended_at = loop.time()
-    if end is not None and id_order(end.id) > id_order(last):
-        yield end
-
-
-def _is_over(since_the_end: float) -> bool:
-    return since_the_end >= LAST_WORDS.total_seconds()
+            nudged = await _nudged(nudge, follower.patience)
+            if not nudged:
+                follower.silent()
+            if not nudged or follower.misses_something:
+                yield None
 
 
 async def _nudged(nudge: asyncio.Event, within: timedelta) -> bool:
@@ -62,31 +52,113 @@ async def _nudged(nudge: asyncio.Event, within: timedelta) -> bool:
         return False
 
 
-async def _is_gone(run: UUID, streams: RunStreams) -> bool:
-    """The stream has nothing at all: it is too old, Redis was emptied, or is away."""
-    return not await _read(run, BEGINNING, streams, limit=1)
+class _Follower:
+    """One reader of one run, and how far it has come.
 
+    ``last`` is the newest id that was given, or up to which there is nothing to give. ``read_to`` is how far the stream was
+    read: what lies between the two can't be given yet, since something before it is missing.
+    """
 
-async def _read(run: UUID, last: str, streams: RunStreams, *, limit: int = 500) -> Sequence[RunEvent]:
-    try:
-        return await streams.read(run, after=last, limit=limit)
-    except TryLater:
-        return ()
+    def __init__(self, run: UUID, after: str, streams: RunStreams, transcripts: Transcripts) -> None:
+        self._run = run
+        self._streams = streams
+        self._transcripts = transcripts
+        self._loop = asyncio.get_running_loop()
+        self._last = after
+        self._read_to = after
+        self._asked_at = -LOOK_AGAIN.total_seconds()
+        self._ask_store = False
+        self._end: RunEvent | None = None
+        self._end_due_at = 0.0
+        self.misses_something = False
+        self.has_more = False
+        self.is_over = False
 
+    @property
+    def patience(self) -> timedelta:
+        """How long to wait for a nudge."""
+        return LOOK_AGAIN if self._end is None else LAST_WORDS_LOOK
 
-async def _end(run: UUID, inbox: Inbox) -> RunEvent | None:
-    """The terminal event out of Postgres, when the run has ended."""
-    try:
-        finished = await inbox.outcomes([run])
-    except TryLater:
-        return None
-    return next((_terminal_event(end) for end in finished), None)
+    async def begin(self) -> None:
+        """Look into Postgres first when there is no stream: too old, or Redis was emptied, or is away."""
+        self._ask_store = await self._stream_is_gone()
 
+    def silent(self) -> None:
+        """Nothing came for a while: what is stored may be more."""
+        self._ask_store = self._ask_store or self._end is None or self.misses_something
 
-def _terminal_event(finished: FinishedRun) -> RunEvent:
-    return RunEvent(finished.terminal, terminal_type(str(finished.outcome.get("state"))), finished.outcome)
+    async def events(self) -> Sequence[RunEvent]:
+        """What can be given now, and the end when it is due."""
+        self.has_more = False
+        found: list[RunEvent] = []
+        if not self._ask_store:
+            found += await self._from_stream()
+        if self._ask_store:
+            found += await self._from_store()
+        if self._end is not None and not self.is_over and not self._ask_store and self._loop.time() >= self._end_due_at:
+            self.is_over = True
+            if id_order(self._end.id) > id_order(self._last):
+                found.append(self._end)
+        return found
 
+    async def _from_stream(self) -> list[RunEvent]:
+        found: list[RunEvent] = []
+        page = await self._read(self._read_to, PAGE)
+        self.has_more = bool(page)
+        for event in page:
+            if self._is_next(event):
+                if (rest := rest_of(event, self._last)) is not None:
+                    found.append(rest)
+                self._last = event.id
+                self.misses_something = self._ask_store = False
+                self.is_over = event.terminal
+            elif not self.misses_something or event.terminal or step_of(event.id) != step_of(self._read_to):
+                self.misses_something = self._ask_store = True  # it may be stored: ask whenever a step has ended
+            self._read_to = event.id
+        if self.misses_something and self._loop.time() - self._asked_at >= LOOK_AGAIN.total_seconds():
+            self._ask_store = True
+        return found
 
-def accepted_event(run: UUID, conversation: str) -> RunEvent:
-    """What a client sees first, also when Redis is away."""
-    return RunEvent(ACCEPTED_ID, "accepted", {"run_id": str(run), "conversation": conversation})
+    def _is_next(self, event: RunEvent) -> bool:
+        """Whether nothing is missing before it. An end that was told by the sweep does not say."""
+        if event.after is None:
+            return not event.terminal
+        return id_order(event.after) <= id_order(self._last)
+
+    async def _from_store(self) -> Sequence[RunEvent]:
+        self._asked_at = self._loop.time()
+        self._ask_store = False
+        try:
+            told = await self._transcripts.told(self._run, after=self._last)
+        except TryLater:
+            return ()
+        came_to = told.events[-1].id if told.events else self._last
+        if told.ended is not None:
+            await self._end_with(told.ended)
+        elif told.complete_to is not None and id_order(told.complete_to) > id_order(came_to):
+            # All there is. A stream that is whole may still bring what was not stored, by an older worker.
+            if self.misses_something or await self._stream_is_gone():
+                came_to = told.complete_to
+        if came_to != self._last:
+            self._last = self._read_to = came_to
+            self.misses_something = False
+            self.has_more = True
+        self._ask_store = told.more
+        return told.events
+
+    async def _end_with(self, finished: FinishedRun) -> None:
+        if self._end is None:
+            self._end = RunEvent(finished.terminal, terminal_type(finished.outcome), finished.outcome)
+            self._end_due_at = self._loop.time() + LAST_WORDS.total_seconds()
+        seen = id_order(finished.terminal) <= id_order(self._last)
+        if seen or self.misses_something or await self._stream_is_gone():
+            self._end_due_at = 0.0  # else its last words may still be on their way; the end must not overtake them
+
+    async def _stream_is_gone(self) -> bool:
+        return not await self._read(BEGINNING, 1)
+
+    async def _read(self, after: str, limit: int) -> Sequence[RunEvent]:
+        try:
+            return await self._streams.read(self._run, after=after, limit=limit)
+        except TryLater:
+            return ()

@@ -111,7 +111,7 @@ class InMemoryBus:
         for run, event in batch.events:
             self._add_event(run, event)
         for finished in batch.finished:
-            kind = terminal_type(str(finished.outcome.get("state")))
+            kind = terminal_type(finished.outcome)
             self._add_event(finished.run, RunEvent(finished.terminal, kind, finished.outcome, finished.after))
             self._kept.results[finished.run] = as_json(finished.outcome)
             self._finished.put_nowait(finished.run)

@@ -196,6 +196,8 @@ class InMemoryRuns:
                 known.state, known.result = result.state, as_json(result.result)
         if write.reserve is not None:
             self._reserve(write.reserve, worker, run.id)
+        if write.told is not None:
+            tables.run_steps.setdefault((run.id, write.told.step, epoch), []).extend(as_json(write.told.events))
         run.last_write = write.id
         if write.ending is not None:
             return self._end(row, run, tables.sessions[run.session], write.ending)

@@ -157,6 +157,8 @@ class Tables:
     effects: dict[tuple[UUID, int, int], EffectRow] = field(default_factory=dict)
     reservations: dict[UUID, ReservationRow] = field(default_factory=dict)
     costs: dict[UUID, Settlement] = field(default_factory=dict)
+    run_steps: dict[tuple[UUID, int, int], list[Any]] = field(default_factory=dict)
+    """By run, step and epoch."""
 
     def line(self, conversation: str) -> list[RunRow]:
         """The open runs of a conversation in their order."""

@@ -6,7 +6,10 @@ from uuid import UUID
 
 from shared.adapters.postgres.pool import Database
 from shared.domain.money import Usage
-from shared.ports.history import HistoryRow, ModelCost, Period, SessionSummary, StoredRun
+from shared.messages.run_events import ACCEPTED_ID, STEP, accepted_event, id_order
+from shared.messages.step_events import events_of_step
+from shared.ports.history import HistoryRow, ModelCost, Period, SessionSummary, StoredRun, ToldSoFar
+from shared.ports.runs import FinishedRun
 
 RUN = """
 select id, conversation, principal, session, ordinal, kind, state, attempts, accepted_at, finished_at, outcome
@@ -48,6 +51,23 @@ select (select count(*) from sessions where closed_at is null),
 from runs where state in ('accepted', 'running', 'waiting')
 """
 
+# A step that ends before or at `after` is not read: pieces of text are long, and followers ask each second.
+TOLD = """
+select r.conversation, r.keep, r.finished_at is not null,
+       coalesce(r.terminal, r.epoch || '-18446744073709551615'), r.outcome, steps.told
+from runs r left join lateral (
+  select jsonb_agg(jsonb_build_array(s.epoch, s.events) order by s.epoch, s.step) as told from (
+    select epoch, step, events from run_steps where run = r.id
+      and (epoch::numeric, step::numeric) >= (%s::numeric, %s::numeric)
+    order by epoch, step limit %s
+  ) s
+) steps on r.finished_at is not null
+  or (split_part(r.keep, '-', 1)::numeric, split_part(r.keep, '-', 2)::numeric)
+     > (%s::numeric, %s::numeric)
+where r.id = %s
+"""
+STEPS_AT_ONCE = 50
+
 
 class PostgresHistory:
     """``History`` of the ports."""
@@ -73,6 +93,22 @@ class PostgresHistory:
         """See ``History.messages``."""
         rows = await self._database.rows(MESSAGES, (session, principal, principal, limit))
         return [HistoryRow(*row) for row in rows]
+
+    async def told(self, run: UUID, *, after: str) -> ToldSoFar:
+        """See ``Transcripts.told``."""
+        epoch, sequence = id_order(after)
+        rows = await self._database.rows(TOLD, (epoch, sequence // STEP, STEPS_AT_ONCE, epoch, sequence, run))
+        if not rows:
+            return ToldSoFar()
+        conversation, keep, has_ended, terminal, outcome, steps = rows[0]
+        events = [accepted_event(run, conversation)] if id_order(after) < id_order(ACCEPTED_ID) else []
+        for its_epoch, stored in steps or ():
+            events += events_of_step(its_epoch, stored, after=after)
+        if len(steps or ()) == STEPS_AT_ONCE and events:
+            return ToldSoFar(events, events[-1].id, more=True)
+        if not has_ended:
+            return ToldSoFar(events, keep)
+        return ToldSoFar(events, terminal, FinishedRun(run, conversation, terminal, outcome or {}))
 
     async def costs(self, period: Period) -> Sequence[ModelCost]:
         """See ``History.costs``."""

@@ -69,7 +69,7 @@ class RedisBulletin:
 
     def _add_finished(self, pipeline: Any, finished: FinishedRun) -> None:
         run = finished.run
-        kind = terminal_type(str(finished.outcome.get("state")))
+        kind = terminal_type(finished.outcome)
         event = RunEvent(finished.terminal, kind, finished.outcome, finished.after)
         self._add_event(pipeline, run, event)
         pipeline.expire(routes.run_events(run), self._stream_ttl)

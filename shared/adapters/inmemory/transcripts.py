@@ -1,0 +1,32 @@
+"""What was told of runs, without a Postgres."""
+
+import asyncio
+from uuid import UUID
+
+from shared.adapters.inmemory.tables import Tables, as_json
+from shared.messages.run_events import ACCEPTED_ID, accepted_event, id_order, terminal_id
+from shared.messages.step_events import events_of_step
+from shared.ports.history import ToldSoFar
+from shared.ports.runs import FinishedRun
+
+
+class InMemoryTranscripts:
+    """``Transcripts`` of the ports."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    async def told(self, run: UUID, *, after: str) -> ToldSoFar:
+        """See ``Transcripts.told``."""
+        await asyncio.sleep(0)
+        row = self._tables.runs.get(run)
+        if row is None:
+            return ToldSoFar()
+        events = [accepted_event(run, row.conversation)] if id_order(after) < id_order(ACCEPTED_ID) else []
+        steps = sorted((epoch, step) for its, step, epoch in self._tables.run_steps if its == run)
+        for epoch, step in steps:
+            events += events_of_step(epoch, as_json(self._tables.run_steps[run, step, epoch]), after=after)
+        if row.finished_at is None:
+            return ToldSoFar(events, row.keep)
+        end = row.terminal or terminal_id(row.epoch)
+        return ToldSoFar(events, end, FinishedRun(run, row.conversation, end, as_json(row.outcome or {})))
