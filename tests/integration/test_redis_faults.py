@@ -1,11 +1,16 @@
 """What the bus over Redis does when Redis does not do what it should."""
 
 import asyncio
+import contextlib
+import socket
+import struct
+import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 
 import pytest
+import uvloop
 from redis.asyncio import Redis
 
 from shared.adapters.redis.announcements import RedisAnnouncements
@@ -48,6 +53,40 @@ async def test_a_redis_that_is_away_is_named_within_its_time(nobody: Redis) -> N
     ):
         with pytest.raises(TryLater):
             await asking
+
+
+@contextlib.contextmanager
+def slammed_doors() -> Iterator[int]:
+    """A port where every line is reset as soon as it stands, as that of a server that is just ending."""
+
+    def slam() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                line, _ = door.accept()
+                line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                line.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        slamming = threading.Thread(target=slam, daemon=True)
+        slamming.start()
+        yield door.getsockname()[1]
+        door.shutdown(socket.SHUT_RDWR)
+        slamming.join(5)
+
+
+@pytest.mark.parametrize("scheme", ["redis", "rediss"])
+def test_a_line_that_is_closed_before_its_first_word_is_a_redis_that_is_away(scheme: str) -> None:
+    """The event loop of the services calls that a RuntimeError, and every process would end by it."""
+
+    async def ask(port: int) -> None:
+        async with open_redis(f"{scheme}://:secret@127.0.0.1:{port}/0") as client:
+            wake_ups = RedisWakeUps(client, consumer="me", stream_ttl=HOUR)
+            for _ in range(400):  # one in three to one in twenty comes at that moment
+                with pytest.raises(TryLater):
+                    await wake_ups.take(limit=1, wait=timedelta(seconds=1))
+
+    with slammed_doors() as port, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(ask(port))
 
 
 async def test_a_wake_up_that_redis_refuses_is_not_taken_for_told(redis_client: Redis) -> None:

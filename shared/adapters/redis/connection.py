@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import re
-from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
@@ -27,6 +27,40 @@ _CONNECTING = re.compile(r"^Error (-?\d+) (?:while )?connecting to \S+\. ")
 Redis = redis.asyncio.Redis
 
 
+class _Line:
+    """Part of a connection: a line that was closed before its first word is a fault of Redis, as all others are.
+
+    The event loop says so with a ``RuntimeError``, which the client passes on and nobody expects.
+    """
+
+    async def send_packed_command(
+        self,
+        command: bytes | str | Iterable[bytes],
+        check_health: bool = True,  # noqa: FBT001, FBT002 - the client's own signature
+    ) -> None:
+        try:
+            await super().send_packed_command(command, check_health)  # type: ignore[misc]
+        except RuntimeError as fault:
+            if "closed" not in str(fault):
+                raise
+            raise redis.exceptions.ConnectionError("the line was closed") from fault
+
+
+class _TcpLine(_Line, redis.asyncio.Connection):
+    pass
+
+
+class _TlsLine(_Line, redis.asyncio.SSLConnection):
+    pass
+
+
+class _SocketLine(_Line, redis.asyncio.UnixDomainSocketConnection):
+    pass
+
+
+_LINES = {"rediss": _TlsLine, "unix": _SocketLine}
+
+
 @contextlib.asynccontextmanager
 async def open_redis(url: str) -> AsyncIterator[Redis]:
     """A client that fails within seconds instead of retrying for minutes; callers decide what a fault means."""
@@ -42,6 +76,7 @@ async def open_redis(url: str) -> AsyncIterator[Redis]:
         )
     except ValueError as fault:
         raise ConfigError(["LUCYD_REDIS_URL is not a Redis address (redis://host:port/0 or rediss://...)"]) from fault
+    client.connection_pool.connection_class = _LINES.get(urlsplit(url).scheme, _TcpLine)
     try:
         yield client
     finally:
