@@ -9,8 +9,15 @@ from uuid import UUID
 DeliveryKind = Literal["reply", "notice", "question"]
 DeliveryState = Literal["pending", "sending", "sent", "in_doubt", "failed", "dropped"]
 
+FETCHED = frozenset({"http", "cli", "system"})
+"""Channels whose callers fetch their replies themselves."""
+
 LONGEST_TELEGRAM_TEXT = 4096
 """UTF-16 units; Telegram refuses a message beyond that, whatever is configured."""
+
+IN_DOUBT = "I can't tell whether my last message arrived. If it is missing, press the button."
+SEND_AGAIN = "Send again"
+BRIDGE_DIED = "the bridge ended while it was sending"
 
 BORDERS = ("\n\n", "\n", " ")
 """Where a text is divided, the best place first: between paragraphs, lines, words."""
@@ -83,3 +90,8 @@ def _border(text: str, room: int) -> int:
             if found > least:
                 return found
     return room
+
+
+def is_carried(channel: str) -> bool:
+    """Tell whether replies of this channel are carried out to it by a bridge."""
+    return channel not in FETCHED

@@ -42,6 +42,8 @@ end $$;
 -- that conversation under way. Null: this bridge does not lead, or was fenced, or drains.
 create function lucyd_deliveries_claim(p_channel text, p_bridge uuid, p_epoch bigint, p_in_hand uuid[], p_limit integer)
 returns json language plpgsql as $$
+declare
+  v_claimed json;
 begin
   -- As in lucyd_claim: no claim slips in behind the back of a fence, nor of a new leader.
   perform 1 from workers where id = p_bridge and state = 'alive' for key share;
@@ -55,23 +57,23 @@ begin
   -- Claimed, but the answer got lost on its way: nobody has begun to send it.
   update deliveries set state = 'pending', bridge = null
     where channel = p_channel and state = 'sending' and bridge = p_bridge and id <> all(p_in_hand);
-  return (
-    with heads as (
-      select distinct on (conversation) id, state, due_at from deliveries
-      where channel = p_channel and state in ('pending', 'sending')
-      order by conversation, ordinal, part, beside, created_at
-    ), due as (
-      select h.id from heads h join deliveries d using (id)
-      where h.state = 'pending' and h.due_at <= now() and h.id <> all(p_in_hand) and not exists (
-        select 1 from deliveries o
-        where o.channel = p_channel and o.conversation = d.conversation and o.state = 'sending')
-      order by h.due_at limit p_limit
-    ), taken as (
-      update deliveries d set state = 'sending', bridge = p_bridge, bridge_epoch = p_epoch, attempts = d.attempts + 1
-        from due where d.id = due.id and d.state = 'pending' returning d.*
-    )
-    select coalesce(json_agg(json_build_object('id', id, 'conversation', conversation, 'kind', kind, 'body', body,
-                                               'attempt', attempts, 'run', run)), '[]') from taken);
+  with heads as (
+    select distinct on (conversation) id, state, due_at from deliveries
+    where channel = p_channel and state in ('pending', 'sending')
+    order by conversation, ordinal, part, beside, created_at
+  ), due as (
+    select h.id from heads h join deliveries d using (id)
+    where h.state = 'pending' and h.due_at <= now() and h.id <> all(p_in_hand) and not exists (
+      select 1 from deliveries o
+      where o.channel = p_channel and o.conversation = d.conversation and o.state = 'sending')
+    order by h.due_at limit p_limit
+  ), taken as (
+    update deliveries d set state = 'sending', bridge = p_bridge, bridge_epoch = p_epoch, attempts = d.attempts + 1
+      from due where d.id = due.id and d.state = 'pending' returning d.*
+  )
+  select coalesce(json_agg(json_build_object('id', id, 'conversation', conversation, 'kind', kind, 'body', body,
+                                             'attempt', attempts, 'run', run)), '[]') into v_claimed from taken;
+  return v_claimed;
 end $$;
 
 -- The channel has it. Also true for what was in doubt meanwhile: who sent it knows better; a notice that was not sent yet is
