@@ -5,18 +5,21 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import timedelta
 
+from services.gateway.actions.decide_dead import Terms
 from services.gateway.actions.send_webhooks import WebhookSender
 from services.gateway.actions.wait_for_reply import WaitingRoom
 from services.gateway.edge.app import gateway_app
 from services.gateway.edge.bodies import Bodies
 from services.gateway.edge.callback import open_callback
 from services.gateway.edge.chat_api import ChatApi
+from services.gateway.edge.dead_api import DeadApi
 from services.gateway.edge.operator_api import OperatorApi
 from services.gateway.edge.session_api import SessionApi
 from services.gateway.settings import Settings
 from shared.adapters.foundation import open_foundation
 from shared.adapters.http.health import health_routes
 from shared.adapters.http.serve import listen, serving
+from shared.adapters.postgres.dead_letters import PostgresDeadLetters
 from shared.adapters.postgres.history import PostgresHistory
 from shared.adapters.postgres.runs import PostgresRuns
 from shared.adapters.postgres.webhooks import PostgresWebhooks
@@ -75,11 +78,14 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             primary=settings.primary,
             version=foundation.identity.version,
         )
+        terms = Terms(settings.chat.deadline, settings.chat.capacity, settings.chat.key_lives)
+        dead = DeadApi(PostgresDeadLetters(foundation.database), runs, wake_ups, bodies, terms)
         routes = [
             *health_routes("gateway", foundation.checks),
             *chat.routes(),
             *sessions.routes(),
             *operator.routes(),
+            *dead.routes(),
         ]
         app = gateway_app(routes, bodies, agent=settings.agent, token=settings.token)
         loops: list[Callable[[], Awaitable[None]]] = [

@@ -7,8 +7,17 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from shared.ports import dead_letters
+
 KEY_NAME = "default"
-"""The name of the one key there is so far; conversations and costs carry it."""
+"""The name of the one key there is so far; conversations and costs carry it. It is the operator's."""
+
+
+def scope_of(scope: Scope) -> dead_letters.Scope:
+    """What an operator's route may show to the key of a request: its own things. To the operator's key also what came
+    over no key at all, which nobody else could look after."""
+    name: str = scope["lucyd.key"]
+    return dead_letters.Scope(f"key:{name}", keyless=name == KEY_NAME)
 
 
 class BearerToken:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
+from shared.ports.dead_letters import DeadLetter
 from shared.ports.history import HistoryRow, ModelCost, SessionSummary, StoredRun
 
 TOOL_RESULT_CHARS = 500
@@ -38,6 +39,24 @@ def run_body(run: StoredRun) -> dict[str, Any]:
         "accepted_at": run.accepted_at.isoformat(),
         "finished_at": run.finished_at.isoformat() if run.finished_at else None,
         "outcome": run.outcome,
+    }
+
+
+def dead_body(letter: DeadLetter) -> dict[str, Any]:
+    """One entry of GET /api/v1/dead; never what was said."""
+    return {
+        "id": str(letter.id),
+        "kind": letter.kind,
+        "state": letter.state,
+        "reason": letter.reason,
+        "conversation": letter.conversation,
+        "about": letter.about,
+        "run_id": str(letter.run) if letter.run else None,
+        "at": letter.at.isoformat(),
+        "attempts": letter.attempts,
+        "last_worker": str(letter.worker) if letter.worker else None,
+        "last_step": letter.step,
+        "retried_as": str(letter.retried_as) if letter.retried_as else None,
     }
 
 

@@ -62,3 +62,71 @@ begin
   end if;
   return true;
 end $$;
+
+-- What was given up, of all kinds, with what people ask first. `open`: nobody has said yet what shall become of it.
+create view dead_letters as
+  select r.id, 'run' as kind, r.dismissed_at is null as open,
+         case when r.dismissed_at is null then 'dead'
+              when exists (select 1 from runs n where n.retry_of = r.id) then 'retried' else 'dropped' end as state,
+         coalesce(r.outcome ->> 'error', '') as reason, r.conversation, r.principal, r.id as run, r.finished_at as at,
+         r.attempts, r.suspected_by as worker, r.step, r.kind as about,
+         (select n.id from runs n where n.retry_of = r.id order by n.id limit 1) as retried_as
+  from runs r where r.state = 'dead'
+  union all
+  select d.id, 'delivery', d.state in ('failed', 'in_doubt'), d.state, coalesce(d.error, ''), d.conversation, c.principal,
+         d.run,
+         coalesce((select max(e.at) from events e where e.run = d.run and e.type in ('delivery_failed', 'delivery_in_doubt')
+                   and e.payload ->> 'delivery' = d.id::text), d.created_at),
+         d.attempts, d.bridge, null, d.channel, null
+  from deliveries d join conversations c on c.key = d.conversation where d.state in ('failed', 'in_doubt', 'dropped')
+  union all
+  select w.id, 'webhook', w.state = 'dead', w.state, coalesce(w.error, ''), r.conversation, r.principal, w.run,
+         coalesce((select max(e.at) from events e where e.run = w.run and e.type = 'webhook_dead'
+                   and e.payload ->> 'webhook' = w.id::text), w.created_at),
+         w.attempts, w.sender, null, w.target, null
+  from webhooks w join runs r on r.id = w.run where w.state in ('dead', 'dropped');
+
+-- Something given up goes out once more, due now. A run is not revived: a new one is accepted in its place. A delivery keeps
+-- its count of attempts, which tells its claims apart. False: there was nothing to revive.
+create function lucyd_revive(p_kind text, p_id uuid) returns boolean language plpgsql as $$
+declare
+  v_run uuid;
+begin
+  if p_kind = 'delivery' then
+    update deliveries set state = 'pending', bridge = null, due_at = now(), error = null
+      where id = p_id and state in ('failed', 'in_doubt') returning run into v_run;
+  elsif p_kind = 'webhook' then
+    update webhooks set state = 'pending', sender = null, attempts = 0, due_at = now(), tried_since = now(), error = null
+      where id = p_id and state = 'dead' returning run into v_run;
+  else
+    return false;
+  end if;
+  if not found then
+    return false;
+  end if;
+  insert into events (conversation, run, type, payload)
+    select r.conversation, r.id, p_kind || '_revived', json_build_object(p_kind, p_id) from runs r where r.id = v_run;
+  return true;
+end $$;
+
+-- Somebody has looked at it, and nothing more shall come of it. False: it was not there, or not given up, or dropped before.
+create function lucyd_drop(p_kind text, p_id uuid) returns boolean language plpgsql as $$
+declare
+  v_run uuid;
+begin
+  if p_kind = 'run' then
+    update runs set dismissed_at = now() where id = p_id and state = 'dead' and dismissed_at is null returning id into v_run;
+  elsif p_kind = 'delivery' then
+    update deliveries set state = 'dropped' where id = p_id and state in ('failed', 'in_doubt') returning run into v_run;
+  elsif p_kind = 'webhook' then
+    update webhooks set state = 'dropped' where id = p_id and state = 'dead' returning run into v_run;
+  else
+    return false;
+  end if;
+  if not found then
+    return false;
+  end if;
+  insert into events (conversation, run, type, payload)
+    select r.conversation, r.id, p_kind || '_dismissed', json_build_object(p_kind, p_id) from runs r where r.id = v_run;
+  return true;
+end $$;
