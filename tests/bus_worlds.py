@@ -40,6 +40,8 @@ class BusWorld(Protocol):
 
     async def monitor(self, conversation: str) -> dict[str, str]: ...
 
+    async def dead(self) -> Sequence[dict[str, str]]: ...
+
 
 class InMemoryBusWorld:
     """Over dictionaries."""
@@ -68,6 +70,9 @@ class InMemoryBusWorld:
 
     async def monitor(self, conversation: str) -> dict[str, str]:
         return dict(self._bus.monitor.get(conversation, {}))
+
+    async def dead(self) -> Sequence[dict[str, str]]:
+        return [dict(entry) for entry in self._bus.dead]
 
 
 class RedisBusWorld:
@@ -112,3 +117,7 @@ class RedisBusWorld:
     async def monitor(self, conversation: str) -> dict[str, str]:
         fields: Any = await self._client.hgetall(routes.monitor_session(conversation))
         return dict(fields)
+
+    async def dead(self) -> Sequence[dict[str, str]]:
+        entries: Any = await self._client.xrange(routes.DEAD)
+        return [dict(fields) for _, fields in entries]

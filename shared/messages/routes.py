@@ -7,6 +7,12 @@ INBOUND = "lucyd:inbound"
 
 WORKERS = "workers"
 
+CONTROL = "lucyd:control"
+"""Stream of commands that every worker reads; capped. What they say stands in Postgres."""
+
+DEAD = "lucyd:dead"
+"""Stream of runs that were given up; capped. Truth is in Postgres."""
+
 FINISHED = "lucyd:finished"
 """Pub/sub: the id of a run whose result is there now."""
 

@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from shared.adapters.inmemory.tables import as_json
+from shared.messages.dead_entry import dead_entry
 from shared.messages.run_events import ACCEPTED_ID, RunEvent, id_order, terminal_type
 from shared.ports.bus import Batch, WakeUp
 from shared.ports.clock import Clock
@@ -33,6 +34,7 @@ class _Kept:
     monitor: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
     owners: dict[str, str] = field(default_factory=dict)
     nudges: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    dead: list[Mapping[str, str]] = field(default_factory=list)
     filled: bool = False
 
 
@@ -69,6 +71,11 @@ class InMemoryBus:
     def owners(self) -> Mapping[str, str]:
         """What operators see of who has which conversation."""
         return self._kept.owners
+
+    @property
+    def dead(self) -> Sequence[Mapping[str, str]]:
+        """What was told of runs that were given up."""
+        return self._kept.dead
 
     @property
     def waiting(self) -> Sequence[WakeUp]:
@@ -113,6 +120,9 @@ class InMemoryBus:
         for finished in batch.finished:
             kind = terminal_type(finished.outcome)
             self._add_event(finished.run, RunEvent(finished.terminal, kind, finished.outcome, finished.after))
+            dead = dead_entry(finished.run, finished.conversation, finished.outcome)
+            if dead is not None and finished.run not in self._kept.results:
+                self._kept.dead.append(dead)
             self._kept.results[finished.run] = as_json(finished.outcome)
             self._finished.put_nowait(finished.run)
         for wake_up in batch.wake:

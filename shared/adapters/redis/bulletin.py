@@ -1,5 +1,6 @@
 """What a worker tells: run events, futures, monitor and owner keys, all in one pipeline."""
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -9,14 +10,22 @@ from shared.adapters.redis.connection import COMMAND_TIMEOUT, Redis, bounded, ra
 from shared.adapters.redis.wake_ups import add_wake_up
 from shared.ids import new_id
 from shared.messages import routes
+from shared.messages.dead_entry import dead_entry
 from shared.messages.run_events import RunEvent, terminal_type
 from shared.ports.bus import Batch
 from shared.ports.runs import FinishedRun
 
 STREAM_ENTRIES = 20_000
 OUTBOUND_ENTRIES = 1000
+DEAD_ENTRIES = 1000
 MONITOR_TTL = timedelta(minutes=10)
 OWNER_TTL = timedelta(minutes=10)
+
+# Several workers may tell one end at once, and each may tell it again: whoever sets the future first adds the entry.
+TELL_DEAD = """
+if redis.call('SET', KEYS[1], ARGV[1], 'EX', ARGV[2], 'GET') then return false end
+return redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[3], '*', unpack(ARGV, 4))
+"""
 
 
 class RedisBulletin:
@@ -73,9 +82,19 @@ class RedisBulletin:
         event = RunEvent(finished.terminal, kind, finished.outcome, finished.after)
         self._add_event(pipeline, run, event)
         pipeline.expire(routes.run_events(run), self._stream_ttl)
-        pipeline.set(routes.run_result(run), to_json(finished.outcome), ex=self._result_ttl)
+        if (entry := dead_entry(run, finished.conversation, finished.outcome)) is not None:
+            self._add_dead(pipeline, finished, entry)
+        else:
+            pipeline.set(routes.run_result(run), to_json(finished.outcome), ex=self._result_ttl)
         pipeline.publish(routes.run_channel(run), "")
         pipeline.publish(routes.FINISHED, str(run))
+
+    def _add_dead(self, pipeline: Any, finished: FinishedRun, entry: Mapping[str, str]) -> None:
+        """Set its future, and add the entry if there was none."""
+        keys = (routes.run_result(finished.run), routes.DEAD)
+        seconds = max(1, round(self._result_ttl.total_seconds()))
+        fields = [text for pair in entry.items() for text in pair]
+        pipeline.eval(TELL_DEAD, len(keys), *keys, to_json(finished.outcome), seconds, DEAD_ENTRIES, *fields)
 
 
 def _add_views(pipeline: Any, batch: Batch) -> None:
