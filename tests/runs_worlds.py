@@ -4,6 +4,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any, Protocol
 from uuid import UUID
@@ -17,7 +18,7 @@ from shared.adapters.postgres.fleet import PostgresFleet
 from shared.adapters.postgres.history import PostgresHistory
 from shared.adapters.postgres.pool import Database
 from shared.adapters.postgres.runs import PostgresRuns
-from shared.domain.run import Accepted, Claim, ClaimRefusal, NewRun, Route, Write
+from shared.domain.run import Accepted, Claim, ClaimRefusal, Later, NewRun, Route, Stored, Write
 from shared.ids import new_id
 from shared.ports.fleet import Fleet
 from shared.ports.history import Transcripts
@@ -32,6 +33,26 @@ class Booked:
     call_id: UUID
     cost: Decimal
     estimated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GoesOut:
+    """A row of deliveries, in the order in which they are sent."""
+
+    run: UUID
+    ordinal: int
+    part: int
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """A row of webhooks."""
+
+    run: UUID
+    target: str
+    body: Mapping[str, Any]
 
 
 class Store(Inbox, Runs, Protocol):
@@ -72,6 +93,30 @@ class World(ABC):
     async def beat(self, worker: UUID) -> None:
         """Raise a worker's beat."""
 
+    @abstractmethod
+    async def absolve(self, worker: UUID) -> None:
+        """What a worker does that was counted as dead and finds itself alive."""
+
+    @abstractmethod
+    async def deliveries(self) -> Sequence[GoesOut]:
+        """What goes out to channels."""
+
+    @abstractmethod
+    async def webhooks(self) -> Sequence[Posted]:
+        """What is posted, by run."""
+
+    @abstractmethod
+    async def told(self, run: UUID) -> Sequence[Any]:
+        """What was stored of the events of a run, by epoch and step."""
+
+    @abstractmethod
+    async def demand(self, run: UUID, needs: int) -> None:
+        """Let a run need this version of code, as a later release would."""
+
+    @abstractmethod
+    async def everything(self) -> Mapping[str, Any]:
+        """All rows of all tables, to be compared."""
+
     async def accept(self, new: NewRun) -> Accepted:
         return await self.runs.accept(new)
 
@@ -83,26 +128,32 @@ class World(ABC):
         call_id: UUID | None = None,
         cached: Cached | None = None,
         routes: dict[str, Route] | None = None,
-    ) -> Claim | ClaimRefusal:
+        suspect: bool = True,
+        alone: bool = False,
+        debounce: float = 0,
+    ) -> Claim | ClaimRefusal | Later:
         return await self.runs.claim(
-            conversation, worker=worker or self.me, call_id=call_id or new_id(), routes=routes or ROUTES, cached=cached
+            conversation,
+            worker=worker or self.me,
+            call_id=call_id or new_id(),
+            routes=routes or ROUTES,
+            cached=cached,
+            suspect=suspect,
+            alone=alone,
+            debounce=timedelta(seconds=debounce),
         )
 
-    async def claim(
-        self,
-        conversation: str = CONVERSATION,
-        *,
-        worker: UUID | None = None,
-        call_id: UUID | None = None,
-        cached: Cached | None = None,
-        routes: dict[str, Route] | None = None,
-    ) -> Claim:
-        got = await self.ask(conversation, worker=worker, call_id=call_id, cached=cached, routes=routes)
+    async def claim(self, conversation: str = CONVERSATION, **manner: Any) -> Claim:
+        got = await self.ask(conversation, **manner)
         assert isinstance(got, Claim), got
         return got
 
-    async def store(self, claim: Claim, write: Write, *, worker: UUID | None = None) -> bool:
+    async def written(self, claim: Claim, write: Write, *, worker: UUID | None = None) -> Stored:
         return await self.runs.store(claim.conversation, worker=worker or self.me, epoch=claim.epoch, write=write)
+
+    async def store(self, claim: Claim, write: Write, *, worker: UUID | None = None) -> bool:
+        """Whether the conversation is still this worker's."""
+        return (await self.written(claim, write, worker=worker)).more
 
     async def fence(self, worker: UUID | None = None) -> Sequence[str] | None:
         return await self.fleet.fence(worker or self.me, beat=None, state="fenced")
@@ -133,6 +184,27 @@ class InMemoryWorld(World):
     async def beat(self, worker: UUID) -> None:
         self._fleet.beat(worker)
 
+    async def absolve(self, worker: UUID) -> None:
+        self._fleet.absolve(worker)
+
+    async def deliveries(self) -> Sequence[GoesOut]:
+        rows = [GoesOut(row.run, row.ordinal, row.part, row.kind, row.text) for row in self.tables.deliveries]
+        return sorted(rows, key=lambda row: (row.ordinal, row.part))
+
+    async def webhooks(self) -> Sequence[Posted]:
+        rows = [Posted(row.run, row.target, row.body) for row in self.tables.webhooks]
+        return sorted(rows, key=lambda row: row.run)
+
+    async def told(self, run: UUID) -> Sequence[Any]:
+        steps = {(epoch, step): events for (its, step, epoch), events in self.tables.run_steps.items() if its == run}
+        return [steps[key] for key in sorted(steps)]
+
+    async def demand(self, run: UUID, needs: int) -> None:
+        self.tables.runs[run].needs = needs
+
+    async def everything(self) -> Mapping[str, Any]:
+        return {name: repr(getattr(self.tables, name)) for name in self.tables.__slots__ if name != "clock"}
+
 
 class PostgresWorld(World):
     """Over Postgres; time passes by itself."""
@@ -158,3 +230,27 @@ class PostgresWorld(World):
 
     async def beat(self, worker: UUID) -> None:
         await self._database.rows("update workers set beat = beat + 1 where id = %s", (worker,))
+
+    async def absolve(self, worker: UUID) -> None:
+        await self._database.value("select lucyd_absolve(%s)", (worker,))
+
+    async def deliveries(self) -> Sequence[GoesOut]:
+        query = "select run, ordinal, part, kind, body ->> 'text' from deliveries order by ordinal, part"
+        return [GoesOut(*row) for row in await self._database.rows(query)]
+
+    async def webhooks(self) -> Sequence[Posted]:
+        return [
+            Posted(*row) for row in await self._database.rows("select run, target, body from webhooks order by run")
+        ]
+
+    async def told(self, run: UUID) -> Sequence[Any]:
+        query = "select events from run_steps where run = %s order by epoch, step"
+        return [row[0] for row in await self._database.rows(query, (run,))]
+
+    async def demand(self, run: UUID, needs: int) -> None:
+        await self._database.rows("update runs set needs = %s where id = %s", (needs, run))
+
+    async def everything(self) -> Mapping[str, Any]:
+        query = "select tablename from pg_tables where schemaname = 'public' order by tablename"
+        tables = [row[0] for row in await self._database.rows(query)]
+        return {name: await self._database.rows(f"select t::text from {name} t order by 1") for name in tables}  # noqa: S608

@@ -1,20 +1,31 @@
-"""What Postgres would hold, as far as the four transactions need it. Shared by the fakes of one test."""
+"""What Postgres would hold, as far as the transactions need it. Shared by the fakes of one test."""
 
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
 import orjson
 
+from shared.adapters.inmemory.rows import (
+    ApprovalRow,
+    ConversationRow,
+    DeliveryMade,
+    EffectRow,
+    KeyRow,
+    MessageRow,
+    ReservationRow,
+    RunRow,
+    SessionRow,
+    WebhookMade,
+    WorkerRow,
+)
 from shared.adapters.postgres.documents import to_json
 from shared.domain.chat import Message
 from shared.domain.money import Usage
-from shared.domain.run import RunKind, RunState, Settlement, Source, Stage
-from shared.messages.run_events import ACCEPTED_ID
+from shared.domain.run import Reservation, Settlement
 from shared.ports.clock import Clock
-from shared.ports.fleet import Identity
 
 OPEN_STATES = frozenset({"accepted", "running", "waiting"})
 LIVING = frozenset({"alive", "draining"})
@@ -23,124 +34,6 @@ LIVING = frozenset({"alive", "draining"})
 def as_json(value: Any) -> Any:
     """A copy as it comes back from ``jsonb``: nothing that the caller changes later reaches the store."""
     return orjson.loads(to_json(value))
-
-
-@dataclass(slots=True)
-class WorkerRow:
-    """A row of ``workers``."""
-
-    identity: Identity
-    state: str = "alive"
-    beat: int = 0
-
-
-@dataclass(slots=True)
-class ConversationRow:
-    """A row of ``conversations``."""
-
-    key: str
-    channel: str
-    principal: str
-    contact: str
-    last_ordinal: int = 0
-    owner: UUID | None = None
-    epoch: int = 0
-
-
-@dataclass(slots=True)
-class SessionRow:
-    """A row of ``sessions``."""
-
-    id: UUID
-    conversation: str
-    created_at: datetime
-    last_ordinal: int = 0
-    live_from: int = 1
-    summary: str | None = None
-    compaction_count: int = 0
-    context_tokens: int = 0
-    warned: bool = False
-    compact_above: int = 0
-    pending_warning: str | None = None
-    closed: bool = False
-
-
-@dataclass(slots=True)
-class RunRow:
-    """A row of ``runs``."""
-
-    id: UUID
-    conversation: str
-    ordinal: int
-    kind: RunKind
-    source: Source
-    tier: str
-    principal: str
-    sender: str
-    message: dict[str, Any]
-    accepted_at: datetime
-    deadline_at: datetime
-    traceparent: str | None = None
-    state: RunState = "accepted"
-    session: UUID | None = None
-    epoch: int = 0
-    attempts: int = 0
-    stage: Stage = "new"
-    step: int = 0
-    keep: str = ACCEPTED_ID
-    last_write: UUID | None = None
-    outcome: dict[str, Any] | None = None
-    terminal: str | None = None
-    finished_at: datetime | None = None
-    published: bool = False
-
-
-@dataclass(slots=True)
-class MessageRow:
-    """A row of ``messages``."""
-
-    session: UUID
-    ordinal: int
-    run: UUID
-    body: Message
-    dropped: bool = False
-
-
-@dataclass(slots=True)
-class EffectRow:
-    """A row of ``effects``."""
-
-    run: UUID
-    step: int
-    call_index: int
-    call_id: str
-    tool: str
-    effect: str
-    proof: dict[str, Any] | None
-    state: str = "intended"
-    result: dict[str, Any] | None = None
-
-
-@dataclass(slots=True)
-class ReservationRow:
-    """A row of ``reservations``."""
-
-    call_id: UUID
-    worker: UUID
-    run: UUID
-    model: str
-    worst_case: Decimal
-    currency: str
-    settled: bool = False
-
-
-@dataclass(slots=True)
-class KeyRow:
-    """A row of ``idempotency``."""
-
-    body_hash: bytes
-    run: UUID
-    expires_at: datetime
 
 
 @dataclass(slots=True)
@@ -159,11 +52,30 @@ class Tables:
     costs: dict[UUID, Settlement] = field(default_factory=dict)
     run_steps: dict[tuple[UUID, int, int], list[Any]] = field(default_factory=dict)
     """By run, step and epoch."""
+    approvals: dict[UUID, ApprovalRow] = field(default_factory=dict)
+    deliveries: list[DeliveryMade] = field(default_factory=list)
+    webhooks: list[WebhookMade] = field(default_factory=list)
 
     def line(self, conversation: str) -> list[RunRow]:
-        """The open runs of a conversation in their order."""
+        """The open runs of a conversation: what was begun, then what interrupts, then the oldest."""
         found = [row for row in self.runs.values() if row.conversation == conversation and row.state in OPEN_STATES]
-        return sorted(found, key=lambda row: row.ordinal)
+        return sorted(found, key=lambda row: (row.state == "accepted", not row.urgent, row.ordinal))
+
+    def lives(self, worker: UUID | None) -> bool:
+        """Whether this is a worker that may still write."""
+        row = self.workers.get(worker) if worker else None
+        return row is not None and row.state in LIVING
+
+    def pending(self, run: UUID) -> list[ApprovalRow]:
+        """What a run has asked and nobody has decided."""
+        asked = [row for row in self.approvals.values() if row.run == run and row.state == "pending"]
+        return sorted(asked, key=lambda row: row.call_index)
+
+    def reserve(self, reservation: Reservation, worker: UUID, run: UUID) -> None:
+        """Set money aside for a call."""
+        route = reservation.route
+        row = ReservationRow(reservation.call_id, worker, run, route.model, route.worst_case, route.currency)
+        self.reservations.setdefault(reservation.call_id, row)
 
     def open_session(self, conversation: str) -> SessionRow | None:
         """The session that is not closed."""
