@@ -439,19 +439,20 @@ async def test_the_same_write_is_stored_once(world: World) -> None:
     assert len(await world.booked()) == 1
 
 
-async def test_a_step_sent_again_after_a_peer_took_over_is_known(world: World) -> None:
-    """It was stored while the claim was good; only what comes next is lost."""
+async def test_a_step_sent_again_after_a_peer_took_over_is_lost(world: World) -> None:
+    """It was stored while the claim was good, but whoever goes on from it would act beside the heir."""
     await world.accept(new_run())
     claim = await world.claim()
-    step = write(claim, messages=[said("a", call())], step=1, stage="tools")
+    step = write(claim, messages=[said("a", call())], settle=settlement(claim), step=1, stage="tools")
     await world.store(claim, step)
     await world.fence()
     heir = await world.hire()
-    await world.claim(worker=heir)
+    taken = await world.claim(worker=heir)
 
-    assert await world.store(claim, step) is False
     with pytest.raises(LostClaim):
-        await world.store(claim, write(claim, messages=[said("b")], step=2))
+        await world.store(claim, step)
+    assert [booked.estimated for booked in await world.booked()] == [False]
+    assert [body["role"] for body in bodies(taken)] == ["user", "assistant"]
 
 
 async def test_what_was_bought_is_booked_though_the_claim_is_lost(world: World) -> None:

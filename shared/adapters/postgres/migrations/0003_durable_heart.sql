@@ -92,6 +92,20 @@ create function lucyd_is_carried(p_channel text) returns boolean language sql im
   select p_channel not in ('http', 'cli', 'system')
 $$;
 
+-- As in 0002, but the reservation before the cost: who settles what is unknown locks in this order, and the other way round
+-- the two could wait for each other.
+create or replace function lucyd_settle(p_settle jsonb) returns void language sql as $$
+  update reservations set settled_at = now() where call_id = (p_settle ->> 'call_id')::uuid and settled_at is null;
+  insert into costs (call_id, run, conversation, session, principal, call_type, provider, model, input_tokens,
+                     output_tokens, cache_read_tokens, cache_write_tokens, rate_input, rate_output, rate_cache_read,
+                     rate_cache_write, cost, currency, estimated, latency_ms)
+    select call_id, run, conversation, session, principal, call_type, provider, model, input_tokens,
+           output_tokens, cache_read_tokens, cache_write_tokens, rate_input, rate_output, rate_cache_read,
+           rate_cache_write, cost, currency, coalesce(estimated, false), latency_ms
+    from jsonb_populate_record(null::costs, p_settle)
+    on conflict (call_id) do nothing;
+$$;
+
 create function lucyd_add_parts(p_run runs, p_channel text, p_kind text, p_parts jsonb) returns void language sql as $$
   insert into deliveries (run, conversation, channel, ordinal, part, kind, body)
     select p_run.id, p_run.conversation, p_channel, p_run.ordinal,
@@ -139,20 +153,18 @@ begin
     return v_outcome;
   end if;
   select channel into v_channel from conversations where key = p_run.conversation;
-  if v_parts is null and p_state in ('failed', 'dead') then
+  if v_parts is null and p_state in ('failed', 'dead') and v_outcome ->> 'error' is not null then
     v_parts := jsonb_build_array(v_outcome ->> 'error');
   end if;
   perform lucyd_add_parts(p_run, v_channel, 'reply', coalesce(v_parts, '[]') || v_doubts);
-  if p_run.webhook is not null then
-    insert into webhooks (run, target, body)
-      values (p_run.id, p_run.webhook, jsonb_strip_nulls(jsonb_build_object(
-        'reply', coalesce(v_outcome -> 'reply', '""'), 'session_id', p_run.session, 'sender', p_run.sender,
-        'source', p_run.source, 'silent', coalesce(v_outcome -> 'silent', 'false'),
+  insert into webhooks (run, target, body)  -- those that were merged into it have callers of their own
+    select r.id, r.webhook, jsonb_strip_nulls(jsonb_build_object(
+        'reply', coalesce(v_outcome -> 'reply', '""'), 'session_id', p_run.session, 'sender', r.sender,
+        'source', r.source, 'silent', coalesce(v_outcome -> 'silent', 'false'),
         'tokens', jsonb_build_object('input', coalesce(v_outcome -> 'tokens' -> 'input', '0'),
                                      'output', coalesce(v_outcome -> 'tokens' -> 'output', '0')),
-        'run_id', p_run.id, 'state', p_state, 'error', v_outcome -> 'error',
-        'notify_meta', p_run.message -> 'notify_meta')));
-  end if;
+        'run_id', r.id, 'state', p_state, 'error', v_outcome -> 'error', 'notify_meta', r.message -> 'notify_meta'))
+    from runs r where (r.id = p_run.id or r.merged_into = p_run.id) and r.webhook is not null order by r.ordinal;
   return v_outcome;
 end $$;
 
@@ -176,7 +188,8 @@ language plpgsql as $$
 begin
   update approvals set state = case when p_allows then 'allowed' else 'denied' end, answer = p_answer, decided_by = p_by,
                        decided_at = now()
-    where run = p_run and state = 'pending' and (p_approval is null or id = p_approval);
+    where run = p_run and state = 'pending' and (p_approval is null or id = p_approval)
+      and exists (select 1 from runs where id = p_run and state = 'waiting');
   if not found then
     return false;
   end if;
@@ -241,12 +254,8 @@ begin
       if p_when_busy = 'reject' then
         raise exception 'the conversation is busy' using errcode = 'LU003';
       end if;
-      if v_ordinal > p_capacity and (
-        select count(*) from runs where conversation = p_conversation and state in ('accepted', 'running', 'waiting')
-      ) >= p_capacity then
-        raise exception 'too many messages wait in this conversation' using errcode = 'LU001';
-      end if;
-      -- The asked person's next text is the answer; deciding and going on are this one transaction.
+      -- The asked person's next text is the answer; deciding and going on are this one transaction. However long the line:
+      -- an answer waits for nothing.
       if p_kind = 'message' and v_head.state = 'waiting' and v_head.sender = p_sender and p_when_busy <> 'interrupt'
          and lucyd_answer(v_head.id, null, p_allows, p_message ->> 'text', p_sender) then
         insert into runs (id, conversation, ordinal, kind, state, source, tier, principal, sender, message, when_busy,
@@ -255,6 +264,11 @@ begin
                   p_when_busy, p_traceparent, now() + p_deadline, v_head.id, v_head.epoch, v_head.session, p_webhook);
         return json_build_object('run', p_run, 'ordinal', v_ordinal, 'state', 'merged', 'created', true,
                                  'into', v_head.id);
+      end if;
+      if v_ordinal > p_capacity and (
+        select count(*) from runs where conversation = p_conversation and state in ('accepted', 'running', 'waiting')
+      ) >= p_capacity then
+        raise exception 'too many messages wait in this conversation' using errcode = 'LU001';
       end if;
       if p_when_busy = 'interrupt' and v_head.state = 'running' then
         update runs set cancel_asked_at = coalesce(cancel_asked_at, now()),
@@ -277,7 +291,6 @@ create function lucyd_decide(p_approval uuid, p_allows boolean, p_answer text, p
 language plpgsql as $$
 declare
   v_approval approvals;
-  v_run runs;
 begin
   select * into v_approval from approvals where id = p_approval;
   if not found then
@@ -287,9 +300,9 @@ begin
   if not lucyd_answer(v_approval.run, p_approval, p_allows, p_answer, p_by) then
     return json_build_object('status', 'gone', 'conversation', v_approval.conversation, 'run', v_approval.run);
   end if;
-  select * into v_run from runs where id = v_approval.run;
-  return json_build_object('status', case when v_run.wake_at is not null then 'resumed' else 'decided' end,
-                           'conversation', v_approval.conversation, 'run', v_approval.run);
+  return json_build_object('conversation', v_approval.conversation, 'run', v_approval.run, 'status', case
+    when exists (select 1 from approvals where run = v_approval.run and state = 'pending') then 'decided'
+    else 'resumed' end);
 end $$;
 
 -- p_suspect: whether this process has room for a strong suspect (two deaths). p_alone: it was started for nothing else, and
@@ -351,7 +364,7 @@ begin
       select * from runs where conversation = p_conversation and ordinal > v_run.ordinal order by ordinal limit 50
     loop
       exit when v_other.state <> 'accepted' or v_other.kind <> 'message' or v_other.sender <> v_run.sender
-             or v_other.when_busy = 'interrupt' or v_other.source <> v_run.source or v_other.tier <> v_run.tier
+             or v_other.urgent or v_other.needs > p_understands or v_other.source <> v_run.source or v_other.tier <> v_run.tier
              or v_other.ordinal <> v_run.ordinal + cardinality(v_merged) + 1;
       v_merged := v_merged || v_other.id;
       v_texts := v_texts || jsonb_build_array(v_other.message -> 'text');
@@ -463,7 +476,8 @@ end $$;
 --   step, stage, keep, told {step, events}, absorb true, unbegun true (no call of this round was begun),
 --   wait {reason, seconds, retries, approvals [..], parts [text]},
 --   finish {state, outcome, terminal, drop, session {..}, compact uuid, compaction {..}, event {..}, parts [text]}
--- Answers with what was stored beyond that: 'absorbed' messages, and the 'outcome' when it became another.
+-- Answers with what was stored beyond that: 'absorbed' messages, the 'outcome' when it became another, and the 'followers'
+-- that were merged into the run and ended with it.
 create function lucyd_store_2(p_worker uuid, p_conversation text, p_epoch bigint, p_write jsonb)
 returns json language plpgsql as $$
 declare
@@ -479,6 +493,7 @@ declare
   v_absorbed jsonb := '[]';
   v_body jsonb;
   v_more boolean;
+  v_held boolean;
 begin
   -- Whoever needs both locks the conversation first and a reservation second, here and everywhere.
   select * into v_conversation from conversations where key = p_conversation for no key update;
@@ -486,15 +501,19 @@ begin
     perform lucyd_settle(p_write -> 'settle');
   end if;
   select * into v_run from runs where id = (p_write ->> 'run')::uuid;
-  if v_run.last_write = (p_write ->> 'id')::uuid then  -- stored before; only its answer got lost
+  v_held := v_conversation.epoch = p_epoch and v_conversation.owner is not distinct from p_worker and v_run.state = 'running';
+  -- Stored before; only its answer got lost. Nobody may go on from a step whose claim was lost meanwhile.
+  if v_run.last_write = (p_write ->> 'id')::uuid and (v_held or v_finish is not null or v_wait is not null) then
     return json_build_object('status', 'stored', 'more', v_conversation.owner is not distinct from p_worker,
-      'outcome', v_run.outcome,
+      'outcome', nullif(v_run.outcome, v_finish -> 'outcome'),
+      'followers', case when v_run.finished_at is not null then
+        (select json_agg(id order by ordinal) from runs where merged_into = v_run.id) end,
       'absorbed', case when p_write ? 'absorb' then
         (select coalesce(jsonb_agg(body order by ordinal), '[]') from messages
          where run = v_run.id and role = 'user' and ordinal > (select max(ordinal) from messages
                                                                where run = v_run.id and role = 'tool_results')) end);
   end if;
-  if v_conversation.epoch <> p_epoch or v_conversation.owner is distinct from p_worker or v_run.state <> 'running' then
+  if not v_held then
     return json_build_object('status', 'lost');
   end if;
 
@@ -539,12 +558,25 @@ begin
       on conflict (run, step, epoch) do update set events = run_steps.events || excluded.events;
   end if;
 
+  if v_wait is not null and v_run.cancel_asked_at is not null then  -- nobody would look at the cancel again
+    update runs set last_write = (p_write ->> 'id')::uuid, keep = coalesce(p_write ->> 'keep', keep),
+                    step = coalesce((p_write ->> 'step')::integer, step), stage = coalesce(p_write ->> 'stage', stage)
+      where id = v_run.id returning * into v_run;
+    v_outcome := lucyd_end_from_outside(v_run, 'cancelled', coalesce(v_run.cancel_reason, ''));
+    v_more := exists (select 1 from runs where conversation = p_conversation and state in ('accepted', 'running', 'waiting'));
+    if not v_more then
+      update conversations set owner = null where key = p_conversation;
+    end if;
+    return json_build_object('status', 'stored', 'more', v_more, 'outcome', v_outcome,
+                             'followers', (select json_agg(id order by ordinal) from runs where merged_into = v_run.id));
+  end if;
   if v_wait is not null then
     update runs set state = 'waiting', wait_reason = v_wait ->> 'reason', waiting_since = now(),
                     wake_at = now() + make_interval(secs => (v_wait ->> 'seconds')::double precision),
                     retries = coalesce((v_wait ->> 'retries')::integer, retries), needs = greatest(needs, 2),
+                    step = coalesce((p_write ->> 'step')::integer, step), stage = coalesce(p_write ->> 'stage', stage),
                     keep = coalesce(p_write ->> 'keep', keep), last_write = (p_write ->> 'id')::uuid
-      where id = v_run.id;
+      where id = v_run.id returning * into v_run;
     insert into approvals (id, run, conversation, step, call_index, tool, args_hash, question)
       select a.id, v_run.id, p_conversation, v_run.step, a.call_index, a.tool, decode(a.args_hash, 'hex'), a.question
       from jsonb_to_recordset(v_wait -> 'approvals')
@@ -559,7 +591,7 @@ begin
 
   if v_finish is null then
     -- A steering text is taken in between two turns, with what stood before it in the line.
-    if p_write ? 'absorb' then
+    if p_write ? 'absorb' and v_run.cancel_asked_at is null then  -- what interrupts a run must not end with it
       select max(ordinal) into v_until from runs
         where conversation = p_conversation and state = 'accepted' and kind = 'message' and when_busy = 'steer'
           and ordinal > v_run.ordinal;
@@ -623,7 +655,8 @@ begin
   if not v_more then
     update conversations set owner = null where key = p_conversation;
   end if;
-  return json_build_object('status', 'stored', 'more', v_more, 'outcome', nullif(v_outcome, v_finish -> 'outcome'));
+  return json_build_object('status', 'stored', 'more', v_more, 'outcome', nullif(v_outcome, v_finish -> 'outcome'),
+                           'followers', (select json_agg(id order by ordinal) from runs where merged_into = v_run.id));
 end $$;
 
 -- Gives a conversation back unworked; the attempt does not count. p_unbegun: of the round of calls that stands next none was
