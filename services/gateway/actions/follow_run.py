@@ -24,8 +24,8 @@ async def follow_run(
 ) -> AsyncIterator[RunEvent | None]:
     """Events after the id ``after`` (``0-0``: all), ending with the terminal one; ``None`` when a second was silent.
 
-    Redis tells what is new. What it has lost, or never had, comes from the stored steps; of a step in hand that means: as
-    soon as it is stored. Ids only grow, and there is no gap but the words of a step that an end from outside cut off.
+    Redis tells what is new. What it has lost, or never had, comes from the stored steps; of a step in hand that means:
+    as soon as it is stored. Ids only grow, and nothing is left out but what no step and no end has stored.
     """
     follower = _Follower(run, after, streams, transcripts)
     with announcements.follow(run) as nudge:
@@ -55,8 +55,8 @@ async def _nudged(nudge: asyncio.Event, within: timedelta) -> bool:
 class _Follower:
     """One reader of one run, and how far it has come.
 
-    ``last`` is the newest id that was given, or up to which there is nothing to give. ``read_to`` is how far the stream was
-    read: what lies between the two can't be given yet, since something before it is missing.
+    ``last`` is the newest id that was given, or up to which there is nothing to give. ``read_to`` is how far the stream
+    was read: what lies between the two can't be given yet, since something before it is missing.
     """
 
     def __init__(self, run: UUID, after: str, streams: RunStreams, transcripts: Transcripts) -> None:
@@ -135,10 +135,13 @@ class _Follower:
         came_to = told.events[-1].id if told.events else self._last
         if told.ended is not None:
             await self._end_with(told.ended)
-        elif told.complete_to is not None and id_order(told.complete_to) > id_order(came_to):
-            # All there is. A stream that is whole may still bring what was not stored, by an older worker.
-            if self.misses_something or await self._stream_is_gone():
-                came_to = told.complete_to
+        elif (
+            told.complete_to is not None
+            and id_order(told.complete_to) > id_order(came_to)
+            # A stream that is whole may still bring what was never stored: by an older worker, or too much of it.
+            and (self.misses_something or await self._stream_is_gone())
+        ):
+            came_to = told.complete_to
         if came_to != self._last:
             self._last = self._read_to = came_to
             self.misses_something = False
