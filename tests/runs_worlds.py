@@ -3,7 +3,7 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any, Protocol
@@ -18,12 +18,12 @@ from shared.adapters.postgres.fleet import PostgresFleet
 from shared.adapters.postgres.history import PostgresHistory
 from shared.adapters.postgres.pool import Database
 from shared.adapters.postgres.runs import PostgresRuns
-from shared.domain.run import Accepted, Claim, ClaimRefusal, Later, NewRun, Route, Stored, Write
+from shared.domain.run import Accepted, Claim, ClaimRefusal, Intent, Later, NewRun, Route, Stored, Write
 from shared.ids import new_id
 from shared.ports.fleet import Fleet
 from shared.ports.history import Transcripts
 from shared.ports.runs import Cached, Inbox, Runs
-from tests.builders import CONVERSATION, ROUTES, identity
+from tests.builders import CONVERSATION, ROUTES, call, identity, new_run, said, settlement, write
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,3 +254,16 @@ class PostgresWorld(World):
         query = "select tablename from pg_tables where schemaname = 'public' order by tablename"
         tables = [row[0] for row in await self._database.rows(query)]
         return {name: await self._database.rows(f"select t::text from {name} t order by 1") for name in tables}  # noqa: S608
+
+
+async def with_tools_open(world: World) -> Claim:
+    """A run whose answer asked for one act and one look; both are still open."""
+    await world.accept(new_run())
+    claim = await world.claim()
+    calls = [call("exec", "c1", command="ls"), call("read", "c2")]
+    intent = Intent(0, "c1", "exec", "once", "ab" * 32, {"before": "x"})
+    first = write(
+        claim, messages=[said("a look", *calls)], settle=settlement(claim), intents=[intent], step=1, stage="tools"
+    )
+    assert await world.store(claim, replace(first, keep=f"{claim.epoch}-7"))
+    return claim

@@ -1,0 +1,78 @@
+"""What the sweep finds, asked of the fake and of Postgres."""
+
+from datetime import timedelta
+
+from shared.ids import new_id
+from tests.builders import (
+    final_write,
+    new_run,
+)
+from tests.runs_worlds import World
+
+NO_TIME = timedelta(0)
+
+
+async def test_orphans_are_what_nobody_living_owns(world: World) -> None:
+    """A lost wake-up is healed from here."""
+    await world.accept(new_run(conversation="a"))
+    await world.accept(new_run(conversation="b"))
+    await world.accept(new_run(conversation="c"))
+    await world.claim("b")
+    claim = await world.claim("c")
+    await world.wait(0.01)
+    assert list(await world.runs.orphans(older_than=NO_TIME, limit=9)) == ["a"]
+    assert list(await world.runs.orphans(older_than=timedelta(minutes=1), limit=9)) == []
+
+    await world.fence()
+    assert list(await world.runs.orphans(older_than=NO_TIME, limit=9)) == ["a", "b", "c"]
+    assert list(await world.runs.orphans(older_than=NO_TIME, limit=2)) == ["a", "b"]
+    heir = await world.hire()
+    taken = await world.claim("c", worker=heir)
+    assert taken.run == claim.run
+    await world.store(taken, final_write(taken), worker=heir)
+    assert list(await world.runs.orphans(older_than=NO_TIME, limit=9)) == ["a", "b"]
+
+
+async def test_a_worker_finds_what_it_owns_and_has_forgotten(world: World) -> None:
+    """A worker that gave up on a step while Postgres was away is still its owner."""
+    await world.accept(new_run(conversation="a"))
+    await world.accept(new_run(conversation="b"))
+    await world.claim("a")
+    await world.claim("b")
+    await world.wait(0.01)
+
+    found = await world.runs.orphans(older_than=NO_TIME, limit=9, worker=world.me, in_hand=["b"])
+    assert list(found) == ["a"]
+    assert list(await world.runs.orphans(older_than=NO_TIME, limit=9, worker=new_id())) == []
+
+
+async def test_a_claim_that_was_overtaken_is_known(world: World) -> None:
+    """A reset raises the epoch; the worker that holds the old one must hear of it without writing."""
+    await world.accept(new_run(conversation="a"))
+    await world.accept(new_run(conversation="b"))
+    first, second = await world.claim("a"), await world.claim("b")
+    held = {"a": first.epoch, "b": second.epoch, "unknown": 1}
+    assert list(await world.runs.overtaken(held, worker=world.me)) == []
+    await world.runs.reset("a", new_id(), source="http", sender="x")
+    assert list(await world.runs.overtaken(held, worker=world.me)) == ["a"]
+
+
+async def test_ends_that_were_not_told_are_found_until_they_are(world: World) -> None:
+    """A worker may die between the commit and Redis."""
+    runs = []
+    for conversation in ("a", "b"):
+        await world.accept(new_run(conversation=conversation))
+        claim = await world.claim(conversation)
+        await world.store(claim, final_write(claim))
+        runs.append(claim.run)
+        await world.wait(0.01)
+    assert list(await world.runs.unpublished(older_than=timedelta(minutes=1), limit=9)) == []
+    assert [ended.run for ended in await world.runs.unpublished(older_than=NO_TIME, limit=9)] == runs
+    assert [ended.run for ended in await world.runs.unpublished(older_than=NO_TIME, limit=1)] == runs[:1]
+
+    await world.runs.published(runs[:1])
+    (left,) = await world.runs.unpublished(older_than=NO_TIME, limit=9)
+    assert (left.run, left.outcome["reply"]) == (runs[1], "hi")
+    assert await world.runs.tell_again(ended_within=NO_TIME) == 0
+    assert await world.runs.tell_again(ended_within=timedelta(hours=1)) == 1  # the other was not told yet
+    assert [ended.run for ended in await world.runs.unpublished(older_than=NO_TIME, limit=9)] == runs
