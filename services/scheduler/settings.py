@@ -27,6 +27,7 @@ class Settings:
             stream_ttl=timedelta(seconds=configuration.run.stream_ttl_seconds),
             result_ttl=timedelta(seconds=configuration.run.result_ttl_seconds),
             kept=Kept(
+                streams=timedelta(hours=retention.streams_hours),
                 events=_days(retention.events_days),
                 runs=_days(retention.runs_days),
                 costs_months=configuration.metering.retention_months,

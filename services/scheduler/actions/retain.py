@@ -29,6 +29,7 @@ Forget = Callable[[], Awaitable[int]]
 class Kept:
     """How long things are kept; ``None``, and 0 months, are for ever."""
 
+    streams: timedelta
     events: timedelta | None
     runs: timedelta | None
     costs_months: int
@@ -40,6 +41,7 @@ async def retain(kept: Kept, upkeep: Upkeep, clock: Clock) -> Mapping[str, int]:
         "keys": partial(upkeep.forget_keys, limit=BATCH),
         "calls_booked": partial(upkeep.book_left_open, limit=BATCH),
         "reservations": partial(upkeep.forget_reservations, older_than=RESERVATIONS_FOR, limit=BATCH),
+        "steps_told": partial(upkeep.forget_steps, ended_for=kept.streams, limit=BATCH),
         "workers": partial(upkeep.forget_workers, ended_for=WORKERS_FOR, limit=BATCH),
     }
     if kept.events is not None:

@@ -17,6 +17,13 @@ with gone as (
   delete from events where id in (select id from events where at < now() - %s order by at limit %s) returning 1
 ) select count(*) from gone
 """
+STEPS = """
+with gone as (
+  delete from run_steps where (run, step, epoch) in
+    (select s.run, s.step, s.epoch from run_steps s join runs r on r.id = s.run
+     where s.stored_at < now() - %s and r.finished_at < now() - %s order by s.stored_at limit %s) returning 1
+) select count(*) from gone
+"""
 WORKERS = """
 with gone as (
   delete from workers where id in
@@ -77,6 +84,10 @@ class PostgresUpkeep:
     async def forget_keys(self, *, limit: int) -> int:
         """See ``Upkeep.forget_keys``."""
         return await self._count(KEYS, (limit,))
+
+    async def forget_steps(self, *, ended_for: timedelta, limit: int) -> int:
+        """See ``Upkeep.forget_steps``."""
+        return await self._count(STEPS, (ended_for, ended_for, limit))
 
     async def forget_events(self, *, older_than: timedelta, limit: int) -> int:
         """See ``Upkeep.forget_events``."""

@@ -88,6 +88,26 @@ async def test_expired_keys_old_events_and_dead_workers_go_in_batches(database: 
     assert await database.value("select count(*) from workers") == 3
 
 
+async def test_what_a_run_has_told_is_kept_for_a_while_after_its_end(database: Database) -> None:
+    """Its stream can be resumed until then; that of a run that waits for a person, as long as it waits."""
+    await database.rows(CONVERSATION)
+    then = datetime.now(UTC) - 2 * DAY
+    old, late, waiting = (aged_id(2 * DAY) for _ in range(3))
+    for ordinal, (run, state, finished) in enumerate(
+        [(old, "done", then), (late, "done", datetime.now(UTC)), (waiting, "waiting", None)]
+    ):
+        await database.rows(RUN, (run, ordinal, state, finished, finished))
+        await database.rows(
+            "insert into run_steps (run, step, epoch, events, stored_at) select %s, n, 1, '[]', %s"
+            " from generate_series(0, 2) n",
+            (run, then),
+        )
+    upkeep = PostgresUpkeep(database)
+    assert [await upkeep.forget_steps(ended_for=DAY, limit=2) for _ in range(2)] == [2, 1]
+    left = {row[0] for row in await database.rows("select distinct run from run_steps")}
+    assert left == {late, waiting}
+
+
 RESERVATION = """
 insert into reservations (call_id, worker, run, epoch, conversation, principal, model, worst_case, currency, made_at,
                           settled_at)

@@ -32,6 +32,7 @@ class Retention:
     """``[retention]``: how long rows are kept; 0 means for ever."""
 
     idempotency_hours: Positive = 24
+    streams_hours: Positive = 24
     events_days: Count = 30
     runs_days: Count = 0
 
