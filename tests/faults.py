@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from uuid import UUID
 
-from shared.domain.run import Claim, ClaimRefusal, Route, Settlement, Write
+from shared.domain.run import Claim, ClaimRefusal, Later, Route, Settlement, Stored, Write
 from shared.errors import LostClaim, TryLater
 from shared.ports.bus import Batch, Bulletin
 from shared.ports.runs import Cached, FinishedRun, Runs
@@ -37,14 +37,32 @@ class FaultyRuns:
         self._asked = 0
 
     async def claim(
-        self, conversation: str, *, worker: UUID, call_id: UUID, routes: Mapping[str, Route], cached: Cached | None
-    ) -> Claim | ClaimRefusal:
+        self,
+        conversation: str,
+        *,
+        worker: UUID,
+        call_id: UUID,
+        routes: Mapping[str, Route],
+        cached: Cached | None,
+        suspect: bool = True,
+        alone: bool = False,
+        debounce: timedelta = timedelta(0),
+    ) -> Claim | ClaimRefusal | Later:
         if self.refuse_claims > 0:
             self.refuse_claims -= 1
             raise TryLater("Postgres can't be reached")
-        return await self._runs.claim(conversation, worker=worker, call_id=call_id, routes=routes, cached=cached)
+        return await self._runs.claim(
+            conversation,
+            worker=worker,
+            call_id=call_id,
+            routes=routes,
+            cached=cached,
+            suspect=suspect,
+            alone=alone,
+            debounce=debounce,
+        )
 
-    async def store(self, conversation: str, *, worker: UUID, epoch: int, write: Write) -> bool:
+    async def store(self, conversation: str, *, worker: UUID, epoch: int, write: Write) -> Stored:
         self._asked += 1
         if self.pauses:
             await asyncio.sleep(self.pauses.pop(0))
@@ -57,20 +75,26 @@ class FaultyRuns:
         if self.refuse > 0:
             self.refuse -= 1
             raise TryLater("Postgres can't be reached")
-        more = await self._runs.store(conversation, worker=worker, epoch=epoch, write=write)
+        stored = await self._runs.store(conversation, worker=worker, epoch=epoch, write=write)
         self.writes.append(write)
         if self._asked == self.die_after:
             raise Interrupted
         if self.lose_answers > 0:
             self.lose_answers -= 1
             raise TryLater("the connection broke in COMMIT")
-        return more
+        return stored
 
     async def settle(self, settlement: Settlement) -> None:
         await self._runs.settle(settlement)
 
-    async def hand_back(self, conversation: str, *, worker: UUID, epoch: int) -> bool:
-        return await self._runs.hand_back(conversation, worker=worker, epoch=epoch)
+    async def hand_back(self, conversation: str, *, worker: UUID, epoch: int, unbegun: bool = False) -> bool:
+        return await self._runs.hand_back(conversation, worker=worker, epoch=epoch, unbegun=unbegun)
+
+    async def cancels(self, epochs: Mapping[str, int]) -> Mapping[str, str]:
+        return await self._runs.cancels(epochs)
+
+    async def cancel_overdue(self, *, older_than: timedelta, limit: int) -> Sequence[tuple[UUID, str]]:
+        return await self._runs.cancel_overdue(older_than=older_than, limit=limit)
 
     async def orphans(
         self, *, older_than: timedelta, limit: int, worker: UUID | None = None, in_hand: Sequence[str] = ()

@@ -13,12 +13,16 @@ from shared.domain.provider import ModelSpec
 from shared.domain.routing import route_model
 from shared.runtime.settings import Configuration
 
+ALONE = "LUCYD_ALONE"
+"""Names the one conversation of a worker that was started by another for a run that may be poison."""
+
 SOURCES = ("telegram", "http", "cli", "system", "user")
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Plain values for the constructors in ``wiring``. ``environment`` is what commands may see."""
+    """Plain values for the constructors in ``wiring``. ``environment`` is what commands may see; ``alone`` is the one
+    conversation of a worker that was started for it."""
 
     database_url: str | None = field(repr=False)
     redis_url: str | None = field(repr=False)
@@ -27,6 +31,8 @@ class Settings:
     models: Mapping[str, ModelSpec]
     roles: Mapping[str, str]
     manner: Manner
+    alone: str | None
+    run_deadline: timedelta
     slots: int
     parallel_tools: int
     drain: timedelta
@@ -69,8 +75,13 @@ class Settings:
                 call_timeout=timedelta(seconds=behavior.agent_timeout_seconds),
                 retries=behavior.api_retries,
                 retry_base=behavior.api_retry_base_delay,
+                ask_first=frozenset(tools.ask_first),
+                part_limit=configuration.telegram.text_chunk_limit,
+                debounce=timedelta(milliseconds=behavior.debounce_ms),
                 compaction=_compaction(configuration),
             ),
+            alone=configuration.environment.get(ALONE) or None,
+            run_deadline=timedelta(seconds=configuration.run.deadline_seconds),
             slots=worker.slots,
             parallel_tools=worker.inflight_tools,
             drain=timedelta(seconds=worker.drain_seconds),

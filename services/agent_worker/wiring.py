@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import random
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Protocol, TypeVar
 
@@ -12,10 +12,13 @@ import structlog
 
 from services.agent_worker.actions.ask_model import route_of
 from services.agent_worker.actions.desk import Desk
+from services.agent_worker.actions.heed_control import heed_control
 from services.agent_worker.actions.remember_history import Histories
-from services.agent_worker.actions.serve_conversation import book_what_is_owed
+from services.agent_worker.actions.rounds import Rounds
 from services.agent_worker.actions.take_work import WorkInHand, take_work
 from services.agent_worker.actions.tell import Outlet
+from services.agent_worker.actions.work_alone import work_alone
+from services.agent_worker.edge.isolation import Isolation
 from services.agent_worker.edge.toolbox import LocalToolbox
 from services.agent_worker.edge.tools.edit import EditTool
 from services.agent_worker.edge.tools.exec import ExecTool
@@ -26,8 +29,8 @@ from services.agent_worker.edge.tools.write import WriteTool
 from services.agent_worker.edge.workspace_files import WorkspaceFiles
 from services.agent_worker.ports import Tool
 from services.agent_worker.rules.tool_output import output_limit
-from services.agent_worker.settings import Settings
-from shared.actions.sweep import forget_abandoned, publish_unpublished, refill, sweep_for_ever
+from services.agent_worker.settings import ALONE, Settings
+from shared.actions.sweep import sweep_for_ever
 from shared.actions.watch_peers import PeerWatch
 from shared.adapters.foundation import Foundation, open_foundation
 from shared.adapters.models.open_model import open_models
@@ -37,9 +40,9 @@ from shared.adapters.postgres.session_figures import PostgresSessionFigures
 from shared.adapters.postgres.workspace_id import check_workspace
 from shared.adapters.processes import is_gone
 from shared.adapters.redis.bulletin import RedisBulletin
+from shared.adapters.redis.control import RedisControl
 from shared.adapters.redis.wake_ups import RedisWakeUps
 from shared.adapters.system_clock import SystemClock
-from shared.ports.runs import Runs
 from shared.runtime.service import Service
 from shared.runtime.settings import Configuration
 from shared.runtime.vitals import LoopLag, resident_bytes
@@ -47,8 +50,7 @@ from shared.runtime.vitals import LoopLag, resident_bytes
 log = structlog.get_logger(__name__)
 
 CONNECTIONS = 8
-ORPHAN_AFTER = timedelta(seconds=1)
-ORPHANS_AT_ONCE = 200
+LONGER_THAN_ITS_RUN = timedelta(minutes=1)
 FENCED = 75  # EX_TEMPFAIL of sysexits: start me again
 
 Port = TypeVar("Port")
@@ -121,37 +123,29 @@ async def open_service(configuration: Configuration, *, wrap: Wrap = _as_it_is) 
             manner=settings.manner,
             draining=asyncio.Event(),
             chance=random.Random(),  # noqa: S311 - spreads retries, guards nothing
+            alone=settings.alone is not None,
         )
-        hand = WorkInHand(desk, Histories(settings.history_characters), slots=settings.slots)
-        watch = PeerWatch(fleet, clock, me=worker, is_gone=is_gone)
-
-        async def sweep() -> None:
-            for conversation in await watch.look():
-                _take_if_free(hand, conversation)
-            held = hand.epochs
-            for conversation in await runs.overtaken(held, worker=worker) if held else ():
-                hand.overtaken(conversation, held[conversation])
-            await book_what_is_owed(desk)
-            for conversation in await _orphans(runs, hand, desk):
-                _take_if_free(hand, conversation)
-            await refill(runs, bulletin)
-            await publish_unpublished(runs, bulletin)
-            await forget_abandoned(wake_ups, bulletin)
-
-        async def drain() -> None:
-            desk.draining.set()
-            await fleet.drain(worker)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(settings.drain.total_seconds()):
-                    await hand.empty()
-            dropped = await hand.drop()
-            freed = await fleet.fence(worker, beat=None, state="stopped")
-            for conversation in {*(freed or ()), *dropped}:
-                outlet.wake(conversation)
-            await book_what_is_owed(desk)
-            await outlet.flush()
-            await outlet.note_published()
-
+        control = RedisControl(foundation.redis)
+        isolation = Isolation(
+            configuration.environment, variable=ALONE, longest=settings.run_deadline + LONGER_THAN_ITS_RUN
+        )
+        hand = WorkInHand(desk, Histories(settings.history_characters), slots=settings.slots, isolate=isolation.ask)
+        rounds = Rounds(
+            desk=desk,
+            hand=hand,
+            runs=runs,
+            inbox=runs,
+            fleet=fleet,
+            watch=PeerWatch(fleet, clock, me=worker, is_gone=is_gone),
+            bulletin=bulletin,
+            wake_ups=wake_ups,
+            drain_within=settings.drain,
+        )
+        work: Sequence[Callable[[], Awaitable[None]]] = (
+            lambda: take_work(wake_ups, hand, sleep=clock.sleep),
+            lambda: sweep_for_ever(rounds.sweep, clock, desk.chance),
+            isolation.run,
+        )
         yield Service(
             "agent_worker",
             loops=(
@@ -159,25 +153,22 @@ async def open_service(configuration: Configuration, *, wrap: Wrap = _as_it_is) 
                 lag.watch,
                 outlet.flush_for_ever,
                 outlet.remember_published,
-                lambda: take_work(wake_ups, hand, sleep=clock.sleep),
-                lambda: sweep_for_ever(sweep, clock, desk.chance),
+                lambda: heed_control(control, hand),
+                *(work if settings.alone is None else _alone(settings.alone, rounds)),
                 hand.watch,
             ),
-            drain=drain,
+            drain=rounds.drain,
         )
 
 
-async def _orphans(runs: Runs, hand: WorkInHand, desk: Desk) -> Sequence[str]:
-    if hand.free == 0:
-        return ()
-    return await runs.orphans(
-        older_than=ORPHAN_AFTER, limit=min(hand.free, ORPHANS_AT_ONCE), worker=desk.worker, in_hand=hand.conversations
-    )
+def _alone(conversation: str, rounds: Rounds) -> Sequence[Callable[[], Awaitable[None]]]:
+    desk = rounds.desk
 
+    async def work() -> None:
+        await work_alone(conversation, rounds.hand)
+        await asyncio.Event().wait()  # until the signal is heeded
 
-def _take_if_free(hand: WorkInHand, conversation: str) -> None:
-    if hand.free > 0:
-        hand.take(conversation)
+    return (work, lambda: sweep_for_ever(rounds.mind_what_is_in_hand, desk.clock, desk.chance))
 
 
 def _toolbox(settings: Settings, foundation: Foundation, clock: SystemClock) -> LocalToolbox:

@@ -1,13 +1,13 @@
 """Finds what fell between the chairs, in Postgres, where nothing does. Idempotent, and nobody leads it."""
 
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 
 import structlog
 
 from shared.errors import TryLater
-from shared.ports.bus import Batch, Bulletin, WakeUps
+from shared.ports.bus import Batch, Bulletin, WakeUp, WakeUps
 from shared.ports.clock import Clock
 from shared.ports.runs import Runs
 
@@ -20,6 +20,7 @@ GRACE = timedelta(seconds=1)
 KEPT = timedelta(hours=1)
 """For how long Redis keeps streams and futures, and so what an emptied one is given back."""
 
+WAKES_AGAIN = 1000
 ABANDONED = timedelta(seconds=30)
 LIMIT = 200
 
@@ -34,16 +35,20 @@ async def sweep_for_ever(sweep: Callable[[], Awaitable[None]], clock: Clock, cha
             log.warning("sweep_put_off", reason=str(fault))
 
 
-async def refill(runs: Runs, bulletin: Bulletin) -> bool:
-    """Have the ends of the last hour told again when Redis was emptied; true when it was.
+async def refill(runs: Runs, bulletin: Bulletin, *, channels: Sequence[str] = ()) -> bool:
+    """Have everything told again when Redis was emptied; true when it was.
 
-    Marked only afterwards: who dies in between leaves it to the next sweep, and telling twice changes nothing.
+    Runs that nobody has in hand are announced, bridges of ``channels`` are told to look, and the ends of the last hour
+    are told once more. Marked only afterwards: who dies in between leaves it to the next sweep, and telling twice
+    changes nothing.
     """
     if not await bulletin.is_emptied():
         return False
     ends = await runs.tell_again(ended_within=KEPT)
+    waiting = await runs.orphans(older_than=timedelta(0), limit=WAKES_AGAIN)
+    await bulletin.publish(Batch(wake=[WakeUp(conversation) for conversation in waiting], outbound=tuple(channels)))
     await bulletin.mark_filled()
-    log.info("redis_refilled", ends=ends)
+    log.info("redis_refilled", ends=ends, conversations=len(waiting))
     return True
 
 

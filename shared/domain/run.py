@@ -394,9 +394,10 @@ class Stored:
     """What a write has done. ``more``: this worker still owns the conversation, and more waits in it.
 
     ``absorbed`` are steering messages that now stand after the step; ``outcome`` is set when what was stored says more
-    than what was given (an act that stayed in doubt).
+    than what was given (an act that stayed in doubt); ``followers`` are the runs that ended with this one.
     """
 
     more: bool
     absorbed: Sequence[Message] = ()
     outcome: Mapping[str, Any] | None = None
+    followers: Sequence[UUID] = ()

@@ -1,12 +1,13 @@
 """Answer one message: model, tools, model ..., each step stored before the next begins."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
 import structlog
 
+from services.agent_worker.actions.ask_first import asked_first, must_ask
 from services.agent_worker.actions.ask_model import CallFailed, ask_model, left_open, route_of
 from services.agent_worker.actions.attempt import Attempt
 from services.agent_worker.actions.run_tools import intents, run_tools
@@ -25,8 +26,20 @@ from services.agent_worker.rules.run_loop import (
 )
 from services.agent_worker.rules.silence import is_silent
 from services.agent_worker.rules.storable import storable_answer
-from shared.domain.chat import AssistantMessage, Message, SystemBlock, ToolResultsMessage
-from shared.domain.run import Ending, Reservation, RunState, SessionAfter, Settlement, StoredEffect, Write
+from shared.domain.chat import AssistantMessage, Message, SystemBlock, ToolResult, ToolResultsMessage
+from shared.domain.delivery import is_carried
+from shared.domain.delivery import parts as in_parts
+from shared.domain.run import (
+    EffectResult,
+    Ending,
+    Reservation,
+    RunState,
+    SessionAfter,
+    Settlement,
+    Stored,
+    StoredEffect,
+    Write,
+)
 from shared.ids import new_id
 from shared.messages.run_events import terminal_id
 from shared.ports.model import ModelAnswer
@@ -40,16 +53,9 @@ OUT_OF_TIME = "This took longer than it may, and was stopped."
 async def answer_message(attempt: Attempt) -> bool:
     """Take the run to its one outcome and store it; true when more waits in the conversation.
 
-    Raises ``LostClaim`` (nothing more was written) and ``HandBack`` (all done so far is stored).
+    Raises ``LostClaim`` (nothing more was written), ``HandBack`` (all done so far is stored) and ``Suspend``.
     """
     claim = attempt.claim
-    attempt.teller.event("attempt", {"epoch": claim.epoch, "attempt": claim.attempts, "keep": claim.keep})
-    attempt.teller.monitor(
-        contact=claim.contact,
-        session_id=claim.session.id,
-        run_id=claim.run,
-        message_started_at=f"{attempt.desk.clock.now().timestamp():.3f}",
-    )
     try:
         async with asyncio.timeout(max(0.0, claim.time_left.total_seconds())):
             return await _work(attempt)
@@ -82,15 +88,29 @@ async def _work(attempt: Attempt) -> bool:
                 if answer.stop_reason == "max_tokens":
                     attempt.cut_short = True
             case UseTools(asked):
-                results, unstored = await run_tools(attempt, asked, interrupted)
+                results, unstored = await _use_tools(attempt, asked, interrupted)
                 interrupted = None
                 done: ToolResultsMessage = {"role": "tool_results", "results": results}
                 _add_notes(attempt, done)
                 attempt.remember(done)
                 attempt.call_id = new_id()
-                await _store_results(attempt, done, unstored)
+                for absorbed in await _store_results(attempt, done, unstored):
+                    attempt.remember(absorbed)
             case Finish() as finish:
                 return await _finish(attempt, finish, [], None)
+
+
+async def _use_tools(
+    attempt: Attempt, asked: AssistantMessage, interrupted: Sequence[StoredEffect] | None
+) -> tuple[list[ToolResult], list[EffectResult]]:
+    """Run the round, once everybody who must allow it has spoken."""
+    calls = asked.get("tool_calls", [])
+    denials = await asked_first(attempt, calls)
+    if interrupted is not None and not interrupted and (written := await intents(attempt, calls, denials)):
+        # Nothing of this round was begun: it waited for a person, or was handed back before.
+        await attempt.store(Write(id=new_id(), run=attempt.claim.run, intents=written))
+        attempt.unbegun, interrupted = True, None
+    return await run_tools(attempt, asked, interrupted, denials)
 
 
 async def _system(attempt: Attempt) -> list[SystemBlock]:
@@ -135,14 +155,16 @@ def _add_notes(attempt: Attempt, done: ToolResultsMessage) -> None:
 
 async def _store_answer(attempt: Attempt, said: AssistantMessage, settlement: Settlement) -> None:
     keep, told, step = attempt.teller.keep(), attempt.teller.told(), attempt.step + 1
-    attempt.step = step
+    calls = said.get("tool_calls", [])
+    written = [] if must_ask(attempt, calls) else await intents(attempt, calls, {})
+    attempt.step, attempt.unbegun = step, True
     await attempt.store(
         Write(
             id=new_id(),
             run=attempt.claim.run,
             messages=[said],
             settle=settlement,
-            intents=await intents(attempt, said.get("tool_calls", [])),
+            intents=written,
             step=step,
             stage="tools",
             keep=keep,
@@ -152,10 +174,13 @@ async def _store_answer(attempt: Attempt, said: AssistantMessage, settlement: Se
     attempt.stored(keep)
 
 
-async def _store_results(attempt: Attempt, done: ToolResultsMessage, unstored: Sequence[Any]) -> None:
+async def _store_results(
+    attempt: Attempt, done: ToolResultsMessage, unstored: Sequence[EffectResult]
+) -> Sequence[Message]:
+    """Store the round; the steering messages that were taken in with it."""
     keep, step = attempt.teller.keep(), attempt.step + 1
     call_id = attempt.call_id
-    await attempt.store(
+    stored = await attempt.store(
         Write(
             id=new_id(),
             run=attempt.claim.run,
@@ -166,10 +191,12 @@ async def _store_results(attempt: Attempt, done: ToolResultsMessage, unstored: S
             stage="model",
             keep=keep,
             told=attempt.teller.told(),
+            absorb=True,
         )
     )
     attempt.step = step
     attempt.stored(keep)
+    return stored.absorbed
 
 
 async def _finish(attempt: Attempt, finish: Finish, messages: Sequence[Message], settlement: Settlement | None) -> bool:
@@ -200,6 +227,18 @@ async def _fail(attempt: Attempt, reason: str, settlement: Settlement | None) ->
     return await _end(attempt, "failed", rows, settlement, outcome, drop=not attempt.said)
 
 
+async def end_stopped(attempt: Attempt, reason: str) -> bool:
+    """End the run because somebody asked for it; what it has done so far stands. Returns as ``answer_message`` does."""
+    attempt.teller.event("notice", {"text": reason})
+    rows = closing_rows(attempt.said, reason)
+    settlement = left_open(attempt)
+    if settlement is not None:
+        attempt.paid(settlement)
+    return await _end(
+        attempt, "cancelled", rows, settlement, {"reply": "", "error": reason}, drop=not attempt.said, parts=()
+    )
+
+
 async def _end(
     attempt: Attempt,
     state: RunState,
@@ -208,23 +247,26 @@ async def _end(
     said: dict[str, Any],
     *,
     drop: bool = False,
+    parts: Sequence[str] | None = None,
 ) -> bool:
     claim = attempt.claim
     outcome = {**said, **_account(attempt), "state": state}
     terminal = terminal_id(claim.epoch)
     session, compact = _session_after(attempt)
-    more = await attempt.store(
+    if parts is None and is_carried(claim.channel):
+        parts = _parts(attempt, outcome)
+    stored = await attempt.store(
         Write(
             id=new_id(),
             run=claim.run,
             messages=rows,
             settle=settlement,
             told=attempt.teller.told(),
-            ending=Ending(state, outcome, terminal, session=session, drop=drop, compact=compact),
+            unbegun=attempt.unbegun,
+            ending=Ending(state, outcome, terminal, session=session, drop=drop, compact=compact, parts=parts),
         )
     )
-    # Only what is committed is told.
-    attempt.desk.outlet.finish(FinishedRun(claim.run, claim.conversation, terminal, outcome, attempt.teller.last))
+    tell_end(attempt, stored, terminal, outcome)
     attempt.teller.monitor(state="idle", tools_in_flight="")
     attempt.dropped = drop
     log.info(
@@ -236,7 +278,29 @@ async def _end(
         cost=str(attempt.cost),
         turns=outcome["turns"],
     )
-    return more
+    return stored.more
+
+
+def _parts(attempt: Attempt, outcome: Mapping[str, Any]) -> list[str]:
+    """What the channel carries: the reply or why there is none, and what else its person must know."""
+    if outcome["state"] == "done":
+        text = "" if outcome.get("silent") else str(outcome["reply"])
+    else:
+        text = str(outcome.get("error_message") or outcome["error"])
+    told = [text, *(notice for notice in attempt.notices if notice not in text)]
+    return in_parts("\n\n".join(part for part in told if part), limit=attempt.desk.manner.part_limit)
+
+
+def tell_end(attempt: Attempt, stored: Stored, terminal: str, outcome: Mapping[str, Any]) -> None:
+    """Tell the end of a run, and of those that ended with it. Only what is committed is told."""
+    claim, outlet = attempt.claim, attempt.desk.outlet
+    final = stored.outcome or outcome
+    outlet.finish(FinishedRun(claim.run, claim.conversation, terminal, final, attempt.teller.last))
+    for follower in stored.followers:
+        followed = {**final, "run_id": str(follower), "merged_into": str(claim.run)}
+        outlet.finish(FinishedRun(follower, claim.conversation, terminal, followed))
+    if is_carried(claim.channel):
+        outlet.nudge(claim.channel)
 
 
 def _account(attempt: Attempt) -> dict[str, Any]:
@@ -278,4 +342,4 @@ def _session_after(attempt: Attempt) -> tuple[SessionAfter, UUID | None]:
     after = SessionAfter(
         context, attempt.model.spec.model, session.warned or warn, warning, compact_above=session.compact_above
     )
-    return after, new_id() if due else None
+    return after, new_id() if due and attempt.claim.kind == "message" else None

@@ -7,13 +7,13 @@ from uuid import UUID
 
 import structlog
 
-from services.agent_worker.actions.attempt import Attempt
+from services.agent_worker.actions.attempt import Attempt, Suspend
 from services.agent_worker.rules.backoff import pause_before_retry
 from services.agent_worker.rules.tool_output import storable
 from shared.domain.chat import Message, SystemBlock
 from shared.domain.effect import ToolSpec
 from shared.domain.money import Usage
-from shared.domain.run import Reservation, Route, Settlement, Write
+from shared.domain.run import Reservation, Route, Settlement, Waiting, Write
 from shared.errors import GiveUp, ModelTimeout, TryLater
 from shared.ids import new_id
 from shared.ports.model import DeltaKind, Model, ModelAnswer, ModelRequest
@@ -21,6 +21,8 @@ from shared.ports.model import DeltaKind, Model, ModelAnswer, ModelRequest
 log = structlog.get_logger(__name__)
 
 CHARACTERS_A_TOKEN = 4
+LONGEST_PAUSE_IN_HAND = timedelta(seconds=20)
+"""A run that must pause for longer gives its slot up and is found again when its time has come."""
 
 
 class CallFailed(Exception):
@@ -42,10 +44,9 @@ async def ask_model(
 ) -> tuple[ModelAnswer, Settlement]:
     """The answer, and what it cost (not stored yet); ``max_tokens`` as in ``ModelRequest``.
 
-    Raises ``CallFailed``, ``LostClaim``, ``HandBack``.
+    Raises ``CallFailed``, ``LostClaim``, ``HandBack``, and ``Suspend`` when the provider wants a long pause.
     """
     desk, manner = attempt.desk, attempt.desk.manner
-    tried = 0
     while True:
         await attempt.before_acting()
         call_id = attempt.call_id or await _reserve_anew(attempt, None)
@@ -58,18 +59,12 @@ async def ask_model(
         except TryLater as fault:
             settlement = _settle(attempt, call_id, call_type, heard.guess(messages), started, estimated=True)
             attempt.unsettled = settlement
-            if tried >= manner.retries:
+            if attempt.tried >= manner.retries:
                 raise CallFailed(f"The model could not be reached: {fault}", settlement) from fault
-            pause = pause_before_retry(tried, base=manner.retry_base, after=fault.after, chance=desk.chance.random())
-            tried += 1
-            log.info(
-                "model_retry", run=str(attempt.claim.run), attempt=tried, seconds=round(pause, 2), reason=str(fault)
-            )
-            attempt.teller.event(
-                "retry",
-                {"attempt": tried, "wait_seconds": round(pause, 2), "reason": str(fault), "keep": attempt.keep},
-            )
-            attempt.teller.monitor(state="retry_wait")
+            pause = _announce_retry(attempt, fault)
+            if pause > LONGEST_PAUSE_IN_HAND.total_seconds():
+                waiting = Waiting("retry", wake_in=timedelta(seconds=pause), retries=attempt.tried)
+                raise Suspend(waiting, settlement) from fault
             await desk.clock.sleep(pause)
             attempt.call_id = await _reserve_anew(attempt, settlement)
         except GiveUp as fault:
@@ -83,7 +78,24 @@ async def ask_model(
             raise
         else:
             attempt.unsettled = _settle(attempt, call_id, call_type, answer.usage, started, estimated=False)
+            attempt.tried = 0
             return answer, attempt.unsettled
+
+
+def _announce_retry(attempt: Attempt, fault: TryLater) -> float:
+    """Tell that the call is tried again; after how many seconds."""
+    desk = attempt.desk
+    pause = pause_before_retry(
+        attempt.tried, base=desk.manner.retry_base, after=fault.after, chance=desk.chance.random()
+    )
+    attempt.tried += 1
+    seconds = round(pause, 2)
+    log.info("model_retry", run=str(attempt.claim.run), attempt=attempt.tried, seconds=seconds, reason=str(fault))
+    attempt.teller.event(
+        "retry", {"attempt": attempt.tried, "wait_seconds": seconds, "reason": str(fault), "keep": attempt.keep}
+    )
+    attempt.teller.monitor(state="retry_wait")
+    return pause
 
 
 class _Heard:

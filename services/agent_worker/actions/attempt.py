@@ -12,7 +12,7 @@ from services.agent_worker.actions.tell import Teller
 from services.agent_worker.rules.history import append_readable
 from shared.domain.chat import Message
 from shared.domain.money import Usage
-from shared.domain.run import Claim, Settlement, StoredMessage, Write
+from shared.domain.run import Claim, Settlement, Stored, StoredMessage, Waiting, Write
 from shared.errors import LostClaim
 from shared.ports.model import Model
 
@@ -26,12 +26,43 @@ class HandBack(Exception):
     """The worker is draining: give the run back between two steps."""
 
 
+class Suspend(Exception):
+    """The run is to wait without owner or slot; ``settlement`` books the call that made it so."""
+
+    def __init__(self, waiting: Waiting, settlement: Settlement | None = None) -> None:
+        super().__init__(waiting.reason)
+        self.waiting = waiting
+        self.settlement = settlement
+
+
+class Stop:
+    """Somebody asks that a run end; ``reason`` is the sentence its person reads."""
+
+    def __init__(self, reason: str | None = None) -> None:
+        self.reason = reason
+        self._asked = asyncio.Event()
+        if reason is not None:
+            self._asked.set()
+
+    def ask(self, reason: str) -> None:
+        """End it; the first reason stands."""
+        if self.reason is None:
+            self.reason = reason
+        self._asked.set()
+
+    async def asked(self) -> None:
+        """Wait until somebody asks."""
+        await self._asked.wait()
+
+
 @dataclass(slots=True)
 class Attempt:
     """One owner's try at a run.
 
     ``rows`` are the session's live rows as they were claimed; ``history`` is what a model reads of them and grows with
     the run; ``said`` are this run's own messages; ``unsettled`` is a call that was made and is not stored yet.
+    ``tried`` counts how often the current call was tried again. ``unbegun``: what was intended for the round of calls
+    that stands next was not begun, which only the attempt that intended it can know.
     """
 
     claim: Claim
@@ -51,6 +82,9 @@ class Attempt:
     cut_short: bool = False
     dropped: bool = False
     unsettled: Settlement | None = None
+    tried: int = 0
+    unbegun: bool = False
+    stop: Stop = field(default_factory=Stop)
     booked: set[UUID] = field(default_factory=set)
 
     def remember(self, message: Message) -> None:
@@ -73,8 +107,8 @@ class Attempt:
         self.keep = keep
         self.teller.step_stored(self.step)
 
-    async def store(self, write: Write) -> bool:
-        """Store under the claim; true when more waits in the conversation. Raises ``LostClaim``.
+    async def store(self, write: Write) -> Stored:
+        """Store under the claim. Raises ``LostClaim``.
 
         Cancelled, it first sees the write to its end: what is said next must fit what is stored.
         """
@@ -83,14 +117,14 @@ class Attempt:
             self.desk.runs.store(claim.conversation, worker=self.desk.worker, epoch=claim.epoch, write=write)
         )
         try:
-            more = await asyncio.shield(storing)
+            stored = await asyncio.shield(storing)
         except asyncio.CancelledError:
             await asyncio.wait({storing}, timeout=SEEN_TO_ITS_END.total_seconds())
             storing.cancel()
             raise
         if write.settle is not None and write.settle == self.unsettled:
             self.unsettled = None
-        return more
+        return stored
 
     async def before_acting(self) -> None:
         """Wait until this worker is known to be alive; nothing is done outside on an old beat.

@@ -89,10 +89,10 @@ async def _end(
         )
     ending = Ending(state, outcome, terminal, session=after, compaction=compaction)
     told = attempt.teller.told()
-    more = await attempt.store(Write(id=new_id(), run=claim.run, settle=settlement, told=told, ending=ending))
+    stored = await attempt.store(Write(id=new_id(), run=claim.run, settle=settlement, told=told, ending=ending))
     attempt.desk.outlet.finish(FinishedRun(claim.run, claim.conversation, terminal, outcome, attempt.teller.last))
     attempt.teller.monitor(state="idle")
     log.info(
         "session_compacted", session=str(claim.session.id), state=state, removed=outcome["compacted"], reason=reason
     )
-    return more
+    return stored.more

@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Protocol
 from uuid import UUID
 
+from services.agent_worker.actions.suspects import Suspects
 from services.agent_worker.actions.tell import Outlet
 from services.agent_worker.ports import Toolbox
 from services.agent_worker.rules.prompt import ContextFiles
@@ -51,7 +52,11 @@ class CompactionManner:
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How messages are answered, as the operator set it."""
+    """How messages are answered, as the operator set it.
+
+    ``ask_first`` names tools that a person must allow each time. ``part_limit``: how long one message of a channel may
+    be. ``debounce``: how long a channel's messages are gathered before they are answered as one.
+    """
 
     agent_name: str = "Lucyd"
     silent_tokens: Sequence[str] = ()
@@ -61,6 +66,9 @@ class Manner:
     call_timeout: timedelta = timedelta(minutes=10)
     retries: int = 2
     retry_base: float = 2.0
+    ask_first: frozenset[str] = frozenset()
+    part_limit: int = 4000
+    debounce: timedelta = timedelta(0)
     compaction: CompactionManner = field(default_factory=CompactionManner)
 
 
@@ -68,6 +76,7 @@ class Manner:
 class Desk:
     """One per worker process. ``routes`` maps a source, or a kind of run, to its model; ``*`` is for the rest.
 
+    ``suspects`` is the room for runs that processes died with; ``alone``: this process was started for one such run.
     ``owed`` are calls of attempts that were lost or left, to be booked as soon as Postgres takes them.
     """
 
@@ -83,4 +92,6 @@ class Desk:
     manner: Manner
     draining: asyncio.Event
     chance: random.Random
+    suspects: Suspects = field(default_factory=Suspects)
+    alone: bool = False
     owed: list[Settlement] = field(default_factory=list)

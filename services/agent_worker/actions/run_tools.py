@@ -1,15 +1,15 @@
 """Run what an answer asked for: all calls at once, each told, each stored so that none is silently repeated."""
 
 import asyncio
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 
 import structlog
 
 from services.agent_worker.actions.attempt import Attempt
 from services.agent_worker.ports import ToolUse
 from services.agent_worker.rules.effects import InDoubt, after_interruption, happened
+from services.agent_worker.rules.tool_arguments import arguments_hash
 from shared.domain.chat import AssistantMessage, ToolCall, ToolResult
 from shared.domain.effect import Verdict
 from shared.domain.run import EffectResult, Intent, StoredEffect, Write
@@ -18,33 +18,37 @@ from shared.ids import new_id
 log = structlog.get_logger(__name__)
 
 PREVIEW = 200
+CALLS_END_WITHIN = timedelta(seconds=2)
 
 
-async def intents(attempt: Attempt, calls: Sequence[ToolCall]) -> list[Intent]:
-    """What is written down before the calls run; calls that only read need nothing."""
+async def intents(attempt: Attempt, calls: Sequence[ToolCall], denials: Mapping[int, str]) -> list[Intent]:
+    """What is written down before the calls run; those that only read, or may not run, need nothing."""
     written = []
     for index, call in enumerate(calls):
         spec = attempt.desk.toolbox.spec(call["name"])
-        if spec is None or spec.effect == "read":
+        if spec is None or spec.effect == "read" or index in denials:
             continue
         proof = await attempt.desk.toolbox.prove(call, _use(attempt, index))
-        digest = hashlib.sha256(json.dumps(call["arguments"], sort_keys=True).encode()).hexdigest()
+        digest = arguments_hash(call["arguments"])
         written.append(Intent(index, call["id"], call["name"], spec.effect, digest, proof))
     return written
 
 
 async def run_tools(
-    attempt: Attempt, answer: AssistantMessage, stored: Sequence[StoredEffect] | None
+    attempt: Attempt, answer: AssistantMessage, stored: Sequence[StoredEffect] | None, denials: Mapping[int, str]
 ) -> tuple[list[ToolResult], list[EffectResult]]:
     """Results in the order of the calls, and those that are still to be stored with the step.
 
-    ``stored`` is ``None`` for a fresh round; for one that was interrupted, what is known of its effects.
+    ``stored`` is ``None`` for a fresh round; for one that was interrupted, what is known of its effects. ``denials``
+    are the calls that a person did not allow.
     """
     calls = answer.get("tool_calls", [])
     known = {effect.call_index: effect for effect in stored or ()}
     await attempt.before_acting()
+    attempt.unbegun = False
     attempt.teller.monitor(state="tools", tools_in_flight=",".join(call["name"] for call in calls))
-    round_ = _Round(attempt, len(calls), {index for index, call in enumerate(calls) if _leaves_a_row(attempt, call)})
+    rows = {index for index, call in enumerate(calls) if index not in denials and _leaves_a_row(attempt, call)}
+    round_ = _Round(attempt, len(calls), rows, denials)
     tasks = [
         asyncio.create_task(round_.run(index, call, known.get(index), fresh=stored is None))
         for index, call in enumerate(calls)
@@ -55,9 +59,18 @@ async def run_tools(
         # A lost claim, or the end of the run's time: no call may outlive the attempt it belongs to.
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await _given_up(attempt, tasks)
         raise
     return results, round_.unstored
+
+
+async def _given_up(attempt: Attempt, tasks: Sequence[asyncio.Task[ToolResult]]) -> None:
+    """Wait until cancelled calls are over; one that does not heed it must not hold up the end of its run."""
+    _, deaf = await asyncio.wait(tasks, timeout=CALLS_END_WITHIN.total_seconds())
+    if deaf:
+        log.warning("calls_not_stopped", run=str(attempt.claim.run), calls=len(deaf))
+    for task in tasks:
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody else asks any more
 
 
 def _leaves_a_row(attempt: Attempt, call: ToolCall) -> bool:
@@ -74,13 +87,17 @@ def _use(attempt: Attempt, index: int) -> ToolUse:
 class _Round:
     """One round of calls. A result that comes while others run is stored by itself; the last goes with the step."""
 
-    def __init__(self, attempt: Attempt, calls: int, rows: set[int]) -> None:
+    def __init__(self, attempt: Attempt, calls: int, rows: set[int], denials: Mapping[int, str]) -> None:
         self._attempt = attempt
         self._open = calls
         self._rows = rows
+        self._denials = denials
         self.unstored: list[EffectResult] = []
 
     async def run(self, index: int, call: ToolCall, effect: StoredEffect | None, *, fresh: bool) -> ToolResult:
+        if index in self._denials:
+            self._open -= 1
+            return _denied(call, self._denials[index])
         decision = "run" if fresh else after_interruption(effect, await self._verdict(call, effect))
         if decision == "reuse" and effect is not None and effect.result is not None:
             self._open -= 1
@@ -137,6 +154,11 @@ class _Round:
                 "preview": result["content"][:PREVIEW],
             },
         )
+
+
+def _denied(call: ToolCall, answer: str) -> ToolResult:
+    said = f" They said: {answer}" if answer else ""
+    return {"tool_use_id": call["id"], "is_error": True, "content": f"Error: the person did not allow this.{said}"}
 
 
 def _as_result(stored: Mapping[str, object]) -> ToolResult:

@@ -3,28 +3,53 @@
 import asyncio
 import contextlib
 from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import UUID
 
 import structlog
 
-from services.agent_worker.actions.answer_message import answer_message
+from services.agent_worker.actions.answer_message import answer_message, end_stopped, tell_end
 from services.agent_worker.actions.ask_model import left_open
-from services.agent_worker.actions.attempt import Attempt, HandBack
+from services.agent_worker.actions.attempt import Attempt, HandBack, Stop, Suspend
 from services.agent_worker.actions.compact_session import compact_session
 from services.agent_worker.actions.desk import Desk
 from services.agent_worker.actions.remember_history import Histories, Remembered, whole_history
+from services.agent_worker.actions.suspects import STRONG
 from services.agent_worker.actions.tell import Teller
 from services.agent_worker.rules.effects import doubts
 from services.agent_worker.rules.history import closing_rows
 from services.agent_worker.rules.run_loop import own_messages
-from shared.domain.run import Claim, Ending, Write
+from shared.domain.run import Claim, ClaimRefusal, Ending, Later, Write
 from shared.errors import LostClaim, TryLater
 from shared.ids import new_id
 from shared.messages.run_events import terminal_id
-from shared.ports.runs import FinishedRun
 
 log = structlog.get_logger(__name__)
 
+CANCELLED = "It was cancelled."
+STOPS_WITHIN = timedelta(seconds=3)
+"""How long work that is told to stop may take for it; then its run ends all the same."""
+
 INTERNAL = "Something went wrong inside Lucyd while this was answered; the log of the worker has the details."
+
+
+@dataclass(frozen=True, slots=True)
+class InHand:
+    """What others must know of an attempt: its run and epoch, to see what it is, and how to stop it."""
+
+    run: UUID
+    epoch: int
+    stop: Stop
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What is left to do: ``again_in``, the conversation is to be looked at once more then; ``alone``, it is for a
+    process that does nothing else."""
+
+    again_in: timedelta | None = None
+    alone: bool = False
 
 
 async def serve_conversation(
@@ -33,12 +58,11 @@ async def serve_conversation(
     histories: Histories,
     *,
     entry: str = "",
-    on_claim: Callable[[int], None] = lambda _: None,
-) -> None:
+    on_claim: Callable[[InHand], None] = lambda _: None,
+) -> Served:
     """Answer everything that stands in this conversation's line. Called twice, the second finds nothing.
 
-    ``on_claim`` is told the epoch of each claim, so that somebody can see when it is overtaken.
-    Raises ``Fenced`` when this worker counts as dead.
+    ``on_claim`` is told of each claim. Raises ``Fenced`` when this worker counts as dead.
     """
     while not desk.draining.is_set():
         held = histories.lend(conversation)
@@ -50,36 +74,56 @@ async def serve_conversation(
                 call_id=new_id(),
                 routes=desk.routes,
                 cached=held.known if held is not None else None,
+                suspect=desk.suspects.room,
+                alone=desk.alone,
+                debounce=desk.manner.debounce,
             )
         except TryLater as fault:
             log.warning("claim_put_off", conversation=conversation, reason=str(fault))
             if held is not None:
                 histories.keep(conversation, held)
-            return  # the wake-up stays unacknowledged; it, or the sweep, comes back
+            return Served()  # the wake-up stays unacknowledged; it, or the sweep, comes back
         if claim == "fenced":
             if desk.draining.is_set():
-                return  # asked before the drain was known, answered after it: a peer takes the conversation
+                return Served()  # asked before the drain was known, answered after it: a peer takes the conversation
             raise Fenced
         desk.outlet.acknowledge(entry)
-        if isinstance(claim, str):
+        if not isinstance(claim, Claim):
             if held is not None:
                 histories.keep(conversation, held)
-            return
-        on_claim(claim.epoch)
+            return _refused(conversation, desk, claim)
+        if claim.suspected >= STRONG and not desk.alone and not desk.suspects.take(conversation):
+            await desk.runs.hand_back(conversation, worker=desk.worker, epoch=claim.epoch)  # two asked at once
+            desk.suspects.wait(conversation)
+            return Served()
+        stop = Stop(claim.cancel_asked)
+        on_claim(InHand(claim.run, claim.epoch, stop))
         desk.outlet.owner(conversation, f"{desk.worker} {claim.epoch}")
-        if not await _work_on(claim, desk, histories, whole_history(held, claim)):
-            return
+        if not await _work_on(claim, desk, histories, whole_history(held, claim), stop):
+            return Served()
+    return Served()
+
+
+def _refused(conversation: str, desk: Desk, claim: ClaimRefusal | Later) -> Served:
+    match claim:
+        case Later(wait):
+            return Served(again_in=wait)
+        case "suspect":
+            desk.suspects.wait(conversation)
+        case "alone":
+            return Served(alone=True)
+    return Served()
 
 
 class Fenced(Exception):
     """Peers have seen this worker's beat stand still: stop everything."""
 
 
-async def _work_on(claim: Claim, desk: Desk, histories: Histories, held: Remembered) -> bool:
+async def _work_on(claim: Claim, desk: Desk, histories: Histories, held: Remembered, stop: Stop) -> bool:
     """One attempt; true when the conversation is still this worker's and more waits in it."""
-    attempt = _attempt(claim, desk, held)
+    attempt = _attempt(claim, desk, held, stop)
     try:
-        more = await (compact_session(attempt) if claim.kind == "compact" else answer_message(attempt))
+        more = await _carry_out(attempt)
     except LostClaim:
         log.warning("claim_lost", run=str(claim.run), epoch=claim.epoch)
         _owe(attempt)
@@ -105,6 +149,61 @@ async def _work_on(claim: Claim, desk: Desk, histories: Histories, held: Remembe
     return more
 
 
+async def _carry_out(attempt: Attempt) -> bool:
+    """Work until the run ends, waits, or is to be stopped; true when more waits in the conversation."""
+    claim = attempt.claim
+    attempt.teller.event("attempt", {"epoch": claim.epoch, "attempt": claim.attempts, "keep": claim.keep})
+    attempt.teller.monitor(
+        contact=claim.contact,
+        session_id=claim.session.id,
+        run_id=claim.run,
+        message_started_at=f"{attempt.desk.clock.now().timestamp():.3f}",
+    )
+    if attempt.stop.reason is None:
+        work = asyncio.create_task(compact_session(attempt) if claim.kind == "compact" else answer_message(attempt))
+        try:
+            if await _finished_first(work, attempt.stop):
+                return work.result()
+        except Suspend as pause:
+            return await _suspend(attempt, pause)
+    return await end_stopped(attempt, attempt.stop.reason or CANCELLED)
+
+
+async def _finished_first(work: asyncio.Task[bool], stop: Stop) -> bool:
+    """Wait for the work or for the stop; work that is stopped is waited for, but not for long."""
+    asked = asyncio.create_task(stop.asked())
+    try:
+        await asyncio.wait({work, asked}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        asked.cancel()
+        if not work.done():
+            work.cancel()
+            await asyncio.wait({work}, timeout=STOPS_WITHIN.total_seconds())
+            work.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody else asks any more
+    return work.done() and not work.cancelled()
+
+
+async def _suspend(attempt: Attempt, pause: Suspend) -> bool:
+    """Store that the run waits, and let go of it."""
+    claim, desk, waiting = attempt.claim, attempt.desk, pause.waiting
+    await attempt.store(
+        Write(
+            id=new_id(),
+            run=claim.run,
+            settle=pause.settlement,
+            keep=attempt.teller.keep(),
+            told=attempt.teller.told(),
+            waiting=waiting,
+        )
+    )
+    attempt.teller.monitor(state="waiting", tools_in_flight="")
+    desk.outlet.owner(claim.conversation, "")
+    if waiting.parts:
+        desk.outlet.nudge(claim.channel)
+    log.info("run_waits", run=str(claim.run), reason=waiting.reason, epoch=claim.epoch)
+    return False
+
+
 def _owe(attempt: Attempt) -> None:
     """What was bought is owed, also when its answer will never be stored."""
     if (settlement := left_open(attempt)) is not None:
@@ -122,7 +221,7 @@ async def book_what_is_owed(desk: Desk) -> None:
             raise
 
 
-def _attempt(claim: Claim, desk: Desk, held: Remembered) -> Attempt:
+def _attempt(claim: Claim, desk: Desk, held: Remembered, stop: Stop) -> Attempt:
     model = desk.models[claim.route.model]
     said = own_messages(held.rows, claim.run)
     return Attempt(
@@ -146,6 +245,8 @@ def _attempt(claim: Claim, desk: Desk, held: Remembered) -> Attempt:
         cost=claim.spent.cost,
         usage=claim.spent.usage,
         notices=[doubt.for_person() for doubt in doubts(said)],
+        tried=claim.retries,
+        stop=stop,
     )
 
 
@@ -155,7 +256,7 @@ async def _hand_back(attempt: Attempt) -> None:
     _owe(attempt)
     with contextlib.suppress(TryLater):
         await book_what_is_owed(desk)
-    if await desk.runs.hand_back(claim.conversation, worker=desk.worker, epoch=claim.epoch):
+    if await desk.runs.hand_back(claim.conversation, worker=desk.worker, epoch=claim.epoch, unbegun=attempt.unbegun):
         desk.outlet.wake(claim.conversation)
         desk.outlet.owner(claim.conversation, "")
         log.info("run_handed_back", run=str(claim.run), epoch=claim.epoch)
@@ -178,11 +279,11 @@ async def _give_up(attempt: Attempt) -> bool:
     rows = closing_rows(attempt.said, INTERNAL)
     told = attempt.teller.told()
     try:
-        more = await attempt.store(
+        stored = await attempt.store(
             Write(id=new_id(), run=claim.run, messages=rows, settle=left_open(attempt), told=told, ending=ending)
         )
     except (LostClaim, TryLater):
         _owe(attempt)
         return False
-    desk.outlet.finish(FinishedRun(claim.run, claim.conversation, terminal, outcome, attempt.teller.last))
-    return more
+    tell_end(attempt, stored, terminal, outcome)
+    return stored.more

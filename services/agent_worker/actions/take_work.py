@@ -5,12 +5,13 @@ import contextlib
 from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import structlog
 
 from services.agent_worker.actions.desk import Desk
 from services.agent_worker.actions.remember_history import Histories
-from services.agent_worker.actions.serve_conversation import Fenced, serve_conversation
+from services.agent_worker.actions.serve_conversation import Fenced, InHand, Served, serve_conversation
 from shared.errors import TryLater
 from shared.ports.bus import WakeUps
 
@@ -23,13 +24,17 @@ PAUSE_WITHOUT_REDIS = 0.5
 class WorkInHand:
     """The conversations this process works on, at most ``slots`` of them."""
 
-    def __init__(self, desk: Desk, histories: Histories, *, slots: int) -> None:
+    def __init__(
+        self, desk: Desk, histories: Histories, *, slots: int, isolate: Callable[[str], None] = lambda _: None
+    ) -> None:
+        """``isolate`` has a conversation worked on by a process that does nothing else."""
+        self._isolate = isolate
         self._desk = desk
         self._histories = histories
         self._slots = slots
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
-        self._epochs: dict[str, int] = {}
+        self._in_hand: dict[str, InHand] = {}
         self._changed = asyncio.Event()
         self._fault: BaseException | None = None
         self._broke = asyncio.Event()
@@ -90,13 +95,14 @@ class WorkInHand:
         while True:
             self._again.discard(conversation)
             try:
-                await serve_conversation(
+                served = await serve_conversation(
                     conversation,
                     self._desk,
                     self._histories,
                     entry=entry,
-                    on_claim=lambda epoch: self._epochs.__setitem__(conversation, epoch),
+                    on_claim=lambda in_hand: self._in_hand.__setitem__(conversation, in_hand),
                 )
+                self._follow_up(conversation, served)
             except Fenced:
                 raise  # only a new process can mend that
             except Exception:
@@ -107,22 +113,47 @@ class WorkInHand:
             if conversation not in self._again:
                 return
 
+    def _follow_up(self, conversation: str, served: Served) -> None:
+        if served.alone:
+            self._isolate(conversation)
+        if served.again_in is not None:
+            loop = asyncio.get_running_loop()
+            loop.call_later(served.again_in.total_seconds(), self._take_if_free, conversation)
+
+    def _take_if_free(self, conversation: str) -> None:
+        if self.free > 0:  # else the sweep finds it
+            self.take(conversation)
+
     @property
     def epochs(self) -> dict[str, int]:
         """The epoch of each claim in hand."""
-        return dict(self._epochs)
+        return {conversation: in_hand.epoch for conversation, in_hand in self._in_hand.items()}
+
+    def stop(self, conversation: str, epoch: int, reason: str) -> None:
+        """End the run that is in hand under this epoch."""
+        in_hand = self._in_hand.get(conversation)
+        if in_hand is not None and in_hand.epoch == epoch:
+            in_hand.stop.ask(reason)
+
+    def stop_run(self, conversation: str, run: UUID, reason: str) -> None:
+        """End this run, if it is the one in hand; a conversation that is not here is somebody else's."""
+        in_hand = self._in_hand.get(conversation)
+        if in_hand is not None and in_hand.run == run:
+            in_hand.stop.ask(reason)
 
     def overtaken(self, conversation: str, epoch: int) -> None:
         """Somebody else has raised the epoch, a reset for one: stop the attempt, its tools and its model call."""
         task = self._tasks.get(conversation)
-        if task is not None and self._epochs.get(conversation) == epoch:
+        if task is not None and self.epochs.get(conversation) == epoch:
             log.info("attempt_overtaken", conversation=conversation, epoch=epoch)
             self._again.add(conversation)
             task.cancel()
 
     def _ended(self, conversation: str, task: asyncio.Task[None]) -> None:
         self._tasks.pop(conversation, None)
-        self._epochs.pop(conversation, None)
+        self._in_hand.pop(conversation, None)
+        if (suspect := self._desk.suspects.leave(conversation)) is not None and self.free > 0:
+            self.take(suspect)
         if task.cancelled() and conversation in self._again and not self._desk.draining.is_set():
             self._again.discard(conversation)
             self.take(conversation)  # what waits behind the attempt that was stopped

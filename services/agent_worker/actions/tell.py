@@ -46,6 +46,7 @@ class Outlet:
         self._wake: list[WakeUp] = []
         self._monitor: dict[str, dict[str, str]] = {}
         self._owners: dict[str, str] = {}
+        self._outbound: set[str] = set()
         self._told: list[UUID] = []
         self._something = asyncio.Event()
         self._urgent = asyncio.Event()
@@ -86,6 +87,11 @@ class Outlet:
         if len(self._wake) < ENTRIES_KEPT:  # the sweep looks anyway
             self._wake.append(WakeUp(conversation))
         self.hurry()
+
+    def nudge(self, channel: str) -> None:
+        """Something is to be carried out to a channel."""
+        self._outbound.add(channel)
+        self._something.set()
 
     def monitor(self, conversation: str, fields: Mapping[str, Any]) -> None:
         """Show operators what goes on in a conversation."""
@@ -156,7 +162,15 @@ class Outlet:
                 log.info("published_not_noted", runs=len(told))
 
     def _pending(self) -> bool:
-        return bool(self._events or self._finished or self._acknowledge or self._wake or self._monitor or self._owners)
+        return bool(
+            self._events
+            or self._finished
+            or self._acknowledge
+            or self._wake
+            or self._monitor
+            or self._owners
+            or self._outbound
+        )
 
     def _next_batch(self) -> Batch:
         events, self._events = self._events[:EVENTS_A_FLUSH], self._events[EVENTS_A_FLUSH:]
@@ -168,7 +182,8 @@ class Outlet:
         wake, self._wake = self._wake[:ENTRIES_A_FLUSH], self._wake[ENTRIES_A_FLUSH:]
         monitor, self._monitor = _parted(self._monitor)
         owners, self._owners = _parted(self._owners)
-        return Batch(events, finished, acknowledge, wake, monitor, owners)
+        outbound, self._outbound = tuple(sorted(self._outbound)), set()
+        return Batch(events, finished, acknowledge, wake, monitor, owners, outbound)
 
     def _put_back(self, batch: Batch) -> None:
         self._events[:0] = batch.events
@@ -178,6 +193,7 @@ class Outlet:
         self._wake[:0] = batch.wake
         self._monitor = {**{key: dict(fields) for key, fields in batch.monitor.items()}, **self._monitor}
         self._owners = {**batch.owners, **self._owners}
+        self._outbound.update(batch.outbound)
         self._something.set()
 
 

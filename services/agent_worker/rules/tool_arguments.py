@@ -4,6 +4,8 @@ Only the part of JSON Schema that tools really use is read: ``properties``, ``re
 Whatever else a schema says is left to the tool. A schema without ``properties`` declares nothing and admits anything.
 """
 
+import hashlib
+import json
 import math
 import re
 from collections.abc import Mapping
@@ -23,6 +25,11 @@ _ARTICLES = {
     "null": "null",
 }
 _UNFIT = object()
+
+
+def arguments_hash(arguments: Mapping[str, Any]) -> str:
+    """SHA-256, hex, of the arguments in one fixed writing: what was asked about is what is run."""
+    return hashlib.sha256(json.dumps(arguments, sort_keys=True).encode()).hexdigest()
 
 
 def checked_arguments(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -233,7 +233,8 @@ class PostgresRuns:
         )
         if row["status"] == "lost":
             raise LostClaim(conversation)
-        return Stored(bool(row["more"]), row.get("absorbed") or (), row.get("outcome"))
+        followers = tuple(UUID(run) for run in row.get("followers") or ())
+        return Stored(bool(row["more"]), row.get("absorbed") or (), row.get("outcome"), followers)
 
     async def settle(self, settlement: Settlement) -> None:
         """See ``Runs.settle``."""

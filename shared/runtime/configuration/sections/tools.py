@@ -92,9 +92,13 @@ class Tts:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """``[tools]``. Times in seconds; ``subagent_*`` 0 means the value of the main agent."""
+    """``[tools]``. Times in seconds; ``subagent_*`` 0 means the value of the main agent.
+
+    ``ask_first`` names the tools that a person must allow each time, before they run.
+    """
 
     enabled: tuple[str, ...] = DEFAULT_TOOLS
+    ask_first: tuple[str, ...] = ()
     output_truncation: Positive = 30_000
     plugins_dir: Path = Path("plugins.d")
     exec_timeout: Seconds = 120.0

@@ -43,12 +43,18 @@ def test_what_is_no_id_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "told"),
-    [("done", "done"), ("failed", "failed"), ("dead", "failed"), ("cancelled", "cancelled"), ("merged", "merged")],
+    ("outcome", "told"),
+    [
+        ({"state": "done"}, "done"),
+        ({"state": "failed"}, "failed"),
+        ({"state": "dead"}, "failed"),
+        ({"state": "cancelled"}, "cancelled"),
+        ({"state": "done", "merged_into": "another run"}, "merged"),
+    ],
 )
-def test_every_end_has_its_event(state: str, told: str) -> None:
+def test_every_end_has_its_event(outcome: dict[str, str], told: str) -> None:
     """Nobody waits for an event that is never told."""
-    kind = terminal_type(state)
+    kind = terminal_type(outcome)
     assert kind == told
     assert RunEvent("1-1", kind, {}).terminal
     assert kind in TERMINAL_EVENTS

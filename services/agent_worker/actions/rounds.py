@@ -1,0 +1,89 @@
+"""What a worker does beside its conversations: looks for what fell between the chairs, and says goodbye."""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from services.agent_worker.actions.desk import Desk
+from services.agent_worker.actions.heed_control import stop_cancelled
+from services.agent_worker.actions.serve_conversation import book_what_is_owed
+from services.agent_worker.actions.take_work import WorkInHand
+from shared.actions.cancel_run import end_overdue
+from shared.actions.sweep import forget_abandoned, publish_unpublished, refill
+from shared.actions.watch_peers import PeerWatch
+from shared.ports.bus import Bulletin, WakeUps
+from shared.ports.fleet import Fleet
+from shared.ports.runs import Inbox, Runs
+
+ORPHAN_AFTER = timedelta(seconds=1)
+ORPHANS_AT_ONCE = 200
+CARRIED = ("telegram",)
+"""Channels whose bridges are told to look when Redis was emptied."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """One per worker process. ``drain_within`` is how long a run may take to come to its next step at the goodbye."""
+
+    desk: Desk
+    hand: WorkInHand
+    runs: Runs
+    inbox: Inbox
+    fleet: Fleet
+    watch: PeerWatch
+    bulletin: Bulletin
+    wake_ups: WakeUps
+    drain_within: timedelta
+
+    async def sweep(self) -> None:
+        """Find what nobody else would. Raises ``TryLater`` when Postgres or Redis is away; the next round goes on."""
+        for conversation in await self.watch.look():
+            self._take_if_free(conversation)
+        await self.mind_what_is_in_hand()
+        for conversation in await self._orphans():
+            self._take_if_free(conversation)
+        await end_overdue(self.runs, self.inbox, self.bulletin)
+        await refill(self.runs, self.bulletin, channels=CARRIED)
+        await publish_unpublished(self.runs, self.bulletin)
+        await forget_abandoned(self.wake_ups, self.bulletin)
+
+    async def mind_what_is_in_hand(self) -> None:
+        """Stop what is another's by now or is to end, and book what is owed. Raises ``TryLater``."""
+        held = self.hand.epochs
+        for conversation in await self.runs.overtaken(held, worker=self.desk.worker) if held else ():
+            self.hand.overtaken(conversation, held[conversation])
+        await stop_cancelled(self.runs, self.hand)
+        await book_what_is_owed(self.desk)
+
+    async def drain(self) -> None:
+        """Take nothing more, bring what is in hand to its next step, and leave the rest to the peers."""
+        desk, hand = self.desk, self.hand
+        desk.draining.set()
+        await self.fleet.drain(desk.worker)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.drain_within.total_seconds()):
+                await hand.empty()
+        dropped = await hand.drop()
+        freed = await self.fleet.fence(desk.worker, beat=None, state="stopped")
+        for conversation in {*(freed or ()), *dropped}:
+            desk.outlet.wake(conversation)
+        await book_what_is_owed(desk)
+        await desk.outlet.flush()
+        await desk.outlet.note_published()
+
+    async def _orphans(self) -> Sequence[str]:
+        hand = self.hand
+        if hand.free == 0:
+            return ()
+        return await self.runs.orphans(
+            older_than=ORPHAN_AFTER,
+            limit=min(hand.free, ORPHANS_AT_ONCE),
+            worker=self.desk.worker,
+            in_hand=hand.conversations,
+        )
+
+    def _take_if_free(self, conversation: str) -> None:
+        if self.hand.free > 0:
+            self.hand.take(conversation)
