@@ -14,7 +14,9 @@ from services.gateway.edge.callback import open_callback
 from services.gateway.edge.chat_api import ChatApi
 from services.gateway.edge.dead_api import DeadApi
 from services.gateway.edge.operator_api import OperatorApi
+from services.gateway.edge.run_control_api import RunControlApi
 from services.gateway.edge.session_api import SessionApi
+from services.gateway.edge.story_api import StoryApi
 from services.gateway.settings import Settings
 from shared.adapters.foundation import open_foundation
 from shared.adapters.http.health import health_routes
@@ -22,8 +24,10 @@ from shared.adapters.http.serve import listen, serving
 from shared.adapters.postgres.dead_letters import PostgresDeadLetters
 from shared.adapters.postgres.history import PostgresHistory
 from shared.adapters.postgres.runs import PostgresRuns
+from shared.adapters.postgres.stories import PostgresStories
 from shared.adapters.postgres.webhooks import PostgresWebhooks
 from shared.adapters.redis.announcements import RedisAnnouncements
+from shared.adapters.redis.control import RedisControl
 from shared.adapters.redis.monitor_board import RedisMonitorBoard
 from shared.adapters.redis.run_streams import RedisRunStreams
 from shared.adapters.redis.wake_ups import RedisWakeUps
@@ -66,7 +70,8 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
         wake_ups = RedisWakeUps(foundation.redis, consumer=str(foundation.identity.id), stream_ttl=settings.stream_ttl)
         waiting = WaitingRoom(announcements, streams, runs, clock)
         bodies = Bodies(settings.agent)
-        chat = ChatApi(runs, wake_ups, streams, announcements, waiting, history, clock, bodies, settings.chat)
+        control = RedisControl(foundation.redis)
+        chat = ChatApi(runs, wake_ups, control, streams, announcements, waiting, history, clock, bodies, settings.chat)
         sessions = SessionApi(history, runs, bodies, settings.context_limit)
         operator = OperatorApi(
             history=history,
@@ -83,9 +88,11 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
         routes = [
             *health_routes("gateway", foundation.checks),
             *chat.routes(),
+            *RunControlApi(runs, history, control, wake_ups, waiting, bodies).routes(),
             *sessions.routes(),
             *operator.routes(),
             *dead.routes(),
+            *StoryApi(PostgresStories(foundation.database), bodies).routes(),
         ]
         app = gateway_app(routes, bodies, agent=settings.agent, token=settings.token)
         loops: list[Callable[[], Awaitable[None]]] = [

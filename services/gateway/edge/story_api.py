@@ -1,0 +1,46 @@
+"""The story of one run, for people who ask why."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from services.gateway.edge.bearer import scope_of
+from services.gateway.edge.bodies import Bodies
+from services.gateway.rules.run_name import ids_named
+from services.gateway.rules.story import story
+from shared.errors import BadInput, LucydError, NotFound
+from shared.ports.stories import Stories
+
+
+@dataclass(frozen=True, slots=True)
+class StoryApi:
+    """The route ``/api/v1/runs/{id}/story``; the id may be cut short as long as it names one run."""
+
+    stories: Stories
+    bodies: Bodies
+
+    def routes(self) -> list[Route]:
+        """Where it is."""
+        return [Route("/api/v1/runs/{id}/story", self.story, methods=["GET"])]
+
+    async def story(self, request: Request) -> Response:
+        """What became of a message, in the order in which it did."""
+        try:
+            rows = await self.stories.rows(await self._find(request))
+            if rows is None:
+                raise NotFound("no such run")
+        except LucydError as fault:
+            return self.bodies.error(fault)
+        return self.bodies.json(story(rows))
+
+    async def _find(self, request: Request) -> UUID:
+        first, last = ids_named(request.path_params["id"])
+        found = await self.stories.matching(first, last, scope_of(request.scope))
+        if not found:
+            raise NotFound("no such run")
+        if len(found) > 1:
+            raise BadInput(f"several runs begin so: {', '.join(map(str, found))}")
+        return found[0]
