@@ -1,7 +1,27 @@
-"""What the scheduler needs and nobody else does: to throw old rows away."""
+"""What the scheduler needs and nobody else does: to be the only one, and to throw old rows away."""
 
+from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from typing import Protocol
+
+
+class Term(Protocol):
+    """A time of leadership."""
+
+    async def lost(self) -> None:
+        """Return as soon as the leadership can't be counted on any more."""
+        ...
+
+
+class Leadership(Protocol):
+    """At most one process leads."""
+
+    def term(self) -> AbstractAsyncContextManager[Term | None]:
+        """Try once to lead, for as long as the block lasts; ``None`` while another leads.
+
+        Raises ``TryLater`` when Postgres is away.
+        """
+        ...
 
 
 class Upkeep(Protocol):
@@ -12,10 +32,6 @@ class Upkeep(Protocol):
 
     async def forget_keys(self, *, limit: int) -> int:
         """Idempotency keys that have expired."""
-        ...
-
-    async def forget_steps(self, *, ended_for: timedelta, limit: int) -> int:
-        """What runs have told that ended that long ago."""
         ...
 
     async def forget_events(self, *, older_than: timedelta, limit: int) -> int:

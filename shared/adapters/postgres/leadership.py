@@ -15,7 +15,6 @@ SPACE = 0x6C756379
 """The first half of the lock's number; the second half names what is led."""
 
 SCHEDULER = 1
-TELEGRAM = 2
 
 TRY = "select pg_try_advisory_lock(%s, %s)"
 GIVE_BACK = "select pg_advisory_unlock(%s, %s)"
@@ -37,7 +36,7 @@ Connection = psycopg.AsyncConnection[Any]
 
 
 class HeldLock:
-    """``Term`` of the ports."""
+    """``Term`` of the scheduler's ports."""
 
     def __init__(self, connection: Connection, number: tuple[int, int]) -> None:
         self._connection = connection
@@ -51,7 +50,7 @@ class HeldLock:
 
 
 class PostgresLeadership:
-    """``Leadership`` of the ports. It shares its connection with nobody: who has that has the lock."""
+    """``Leadership`` of the scheduler's ports. It shares its connection with nobody: who has that has the lock."""
 
     def __init__(self, url: str, *, what: int = SCHEDULER) -> None:
         self._url = url

@@ -1,4 +1,4 @@
-"""Be the one process that does something, or stand by until it is gone."""
+"""Be the one scheduler that works, or stand by until it is gone."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,9 +7,9 @@ from typing import Literal
 
 import structlog
 
+from services.scheduler.ports import Leadership, Term
 from shared.errors import TryLater
 from shared.ports.clock import Clock
-from shared.ports.leadership import Leadership, Term
 
 log = structlog.get_logger(__name__)
 
