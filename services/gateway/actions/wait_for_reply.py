@@ -10,6 +10,7 @@ from uuid import UUID
 
 import structlog
 
+from shared.domain.run import Question
 from shared.errors import TryLater
 from shared.ports.bus import Announcements, RunStreams
 from shared.ports.clock import Clock
@@ -24,18 +25,27 @@ AT_ONCE = 500
 
 
 class Expected:
-    """The end of one run, for one caller."""
+    """The end of one run, for one caller; or the question that it stops for."""
 
-    def __init__(self, future: asyncio.Future[Outcome]) -> None:
+    def __init__(self, future: asyncio.Future[Outcome], asked: asyncio.Future[Question]) -> None:
         self._future = future
+        self._asked = asked
 
-    async def outcome(self, *, within: timedelta) -> Outcome | None:
-        """The run's outcome, or ``None`` when it has not ended in time (it goes on). Raises ``TryLater``."""
-        try:
-            async with asyncio.timeout(within.total_seconds()):
-                return await self._future
-        except TimeoutError:
-            return None
+    async def outcome(self, *, within: timedelta) -> Outcome | Question | None:
+        """The run's outcome, or what it asks its person, or ``None`` when neither came in time (it goes on).
+
+        Raises ``TryLater``.
+        """
+        futures: set[asyncio.Future[Any]] = {self._future, self._asked}
+        await asyncio.wait(futures, timeout=within.total_seconds(), return_when=asyncio.FIRST_COMPLETED)
+        if self._future.done():
+            return self._future.result()
+        return self._asked.result() if self._asked.done() else None
+
+    async def end(self, *, within: timedelta) -> bool:
+        """Wait for the end, whatever is asked meanwhile; false when it did not come in time. Raises ``TryLater``."""
+        await asyncio.wait({self._future}, timeout=within.total_seconds())
+        return self._future.done() and self._future.result() is not None
 
 
 class WaitingRoom:
@@ -47,7 +57,9 @@ class WaitingRoom:
         self._inbox = inbox
         self._clock = clock
         self._awaited: dict[UUID, set[asyncio.Future[Outcome]]] = defaultdict(set)
+        self._asking: dict[UUID, set[asyncio.Future[Question]]] = defaultdict(set)
         self._told: asyncio.Queue[UUID] = asyncio.Queue()
+        self._looking: set[asyncio.Task[None]] = set()
         self._closed = False
 
     @contextlib.contextmanager
@@ -59,10 +71,15 @@ class WaitingRoom:
         if self._closed:
             raise TryLater("this gateway is being stopped", after=1.0)
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        asked: asyncio.Future[Question] = asyncio.get_running_loop().create_future()
         self._awaited[run].add(future)
+        self._asking[run].add(asked)
         try:
-            yield Expected(future)
+            yield Expected(future, asked)
         finally:
+            self._asking[run].discard(asked)
+            if not self._asking[run]:
+                del self._asking[run]
             self._awaited[run].discard(future)
             if not self._awaited[run]:
                 del self._awaited[run]
@@ -113,8 +130,22 @@ class WaitingRoom:
         try:
             for finished in await self._inbox.outcomes(runs):
                 self._resolve(finished.run, finished.outcome)
+            if still_open := [run for run in runs if run in self._awaited]:
+                for question in await self._inbox.questions(still_open):
+                    self._ask(question)
         except TryLater as fault:
             log.warning("outcomes_not_read", reason=str(fault))
+
+    def look_again(self, run: UUID) -> None:
+        """The run's end may be stored and not told anywhere yet: look in Postgres now."""
+        task = asyncio.get_running_loop().create_task(self._look_for([run]))
+        self._looking.add(task)
+        task.add_done_callback(self._looking.discard)
+
+    def _ask(self, question: Question) -> None:
+        for future in self._asking.get(question.run, ()):
+            if not future.done():
+                future.set_result(question)
 
     def _resolve(self, run: UUID, outcome: Outcome) -> None:
         for future in self._awaited.get(run, ()):

@@ -16,14 +16,15 @@ from services.gateway.actions.wait_for_reply import Expected, WaitingRoom
 from services.gateway.edge.bodies import Bodies, read_json
 from services.gateway.edge.event_stream import event_stream
 from services.gateway.rules.chat_request import address_of, read_chat_request, read_idempotency_key, read_traceparent
-from services.gateway.rules.lucyd_dialect import chat_reply, run_body
+from services.gateway.rules.lucyd_dialect import chat_reply, question_reply, run_body
 from shared.actions.accept_message import accept_message
-from shared.domain.run import Accepted, IdempotencyKey, NewRun
+from shared.domain.run import Accepted, IdempotencyKey, NewRun, Question
 from shared.errors import BadInput, LucydError, NotFound, TryLater
 from shared.ids import new_id
 from shared.messages.run_events import ACCEPTED_ID, RunEvent, accepted_event, id_order
 from shared.ports.bus import Announcements, RunStreams, WakeUps
 from shared.ports.clock import Clock
+from shared.ports.control import Control
 from shared.ports.history import History, StoredRun
 from shared.ports.runs import Inbox
 
@@ -49,6 +50,7 @@ class ChatApi:
 
     inbox: Inbox
     wake_ups: WakeUps
+    control: Control
     streams: RunStreams
     announcements: Announcements
     waiting: WaitingRoom
@@ -88,6 +90,8 @@ class ChatApi:
             return self.bodies.error(fault, **run)
         if outcome is None:
             return self.bodies.json({"error": "processing timeout", **run}, 408)
+        if isinstance(outcome, Question):
+            return self.bodies.json(question_reply(outcome), 202)
         return self.bodies.json(chat_reply(outcome))
 
     async def chat_stream(self, request: Request) -> Response:
@@ -135,7 +139,7 @@ class ChatApi:
         return event_stream(events(), self.clock)
 
     async def _accept(self, new: NewRun) -> Accepted:
-        return await accept_message(new, inbox=self.inbox, wake_ups=self.wake_ups)
+        return await accept_message(new, inbox=self.inbox, wake_ups=self.wake_ups, control=self.control)
 
     async def _new_run(self, request: Request) -> NewRun:
         body = await read_json(request, at_most=self.manner.body_bytes)
@@ -154,6 +158,7 @@ class ChatApi:
             source=asked.source,
             tier=asked.tier,
             sender=asked.sender,
+            when_busy=asked.when_busy,
             idempotency=idempotency,
             deadline=self.manner.deadline,
             capacity=self.manner.capacity,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from shared.domain.run import Address, Source
+from shared.domain.run import Address, Source, WhenBusy
 from shared.errors import BadInput
 
 LONGEST_NAME = 200
@@ -15,6 +15,7 @@ UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffd]")
 
 UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")
 TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+WHEN_BUSY = frozenset({"queue", "steer", "interrupt", "reject"})
 TIER = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -27,6 +28,7 @@ class ChatRequest:
     sender: str
     source: Source
     tier: str
+    when_busy: WhenBusy = "queue"
 
 
 def read_chat_request(body: object) -> ChatRequest:
@@ -45,9 +47,20 @@ def read_chat_request(body: object) -> ChatRequest:
         raise BadInput('"tier" must be the name of a context tier')
     if body.get("attachments"):
         raise BadInput('"attachments" are not taken by this version')
+    when_busy = body.get("when_busy", "queue")
+    if when_busy not in WHEN_BUSY:
+        raise BadInput('"when_busy" must be "queue", "steer", "interrupt" or "reject"')
     text = f"[context] {context}\n{message}" if context else message
     sender = _name(body, "sender", default="cli" if source == "cli" else "default")
-    return ChatRequest(UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text), sender, cast("Source", source), tier)
+    return ChatRequest(_storable(text), sender, cast("Source", source), tier, cast("WhenBusy", when_busy))
+
+
+def read_decision(body: object) -> tuple[bool, str]:
+    """What a person decides, and their words. Raises ``BadInput``."""
+    decision = body.get("decision") if isinstance(body, dict) else None
+    if not isinstance(body, dict) or decision not in {"allow", "deny"}:
+        raise BadInput('"decision" must be "allow" or "deny"')
+    return decision == "allow", _storable(_text(body, "answer", default=""))
 
 
 def read_reset_target(body: object) -> str:
@@ -84,6 +97,10 @@ def read_period(value: str | None) -> Literal["today", "week", "all"]:
     if period not in {"today", "week", "all"}:
         raise BadInput('"period" must be today, week or all')
     return cast("Literal['today', 'week', 'all']", period)
+
+
+def _storable(text: str) -> str:
+    return UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def _text(body: Mapping[str, Any], name: str, *, default: str) -> str:

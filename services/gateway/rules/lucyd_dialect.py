@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
+from shared.domain.run import Question
 from shared.ports.dead_letters import DeadLetter
 from shared.ports.history import HistoryRow, ModelCost, SessionSummary, StoredRun
 
@@ -24,6 +25,17 @@ def chat_reply(outcome: Mapping[str, Any]) -> dict[str, Any]:
     if outcome.get("silent"):
         reply["silent"] = True
     return reply
+
+
+def question_reply(question: Question) -> dict[str, Any]:
+    """Body of POST /api/v1/chat for a run that waits: the next message of its conversation is the answer."""
+    return {
+        "state": "waiting",
+        "reply": question.text,
+        "run_id": str(question.run),
+        "session_id": str(question.session),
+        "approvals": [{"approval_id": str(approval), "tool": tool} for approval, tool in question.approvals],
+    }
 
 
 def run_body(run: StoredRun) -> dict[str, Any]:
