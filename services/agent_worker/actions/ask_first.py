@@ -57,7 +57,7 @@ def _question(attempt: Attempt, calls: Sequence[tuple[int, ToolCall]]) -> Suspen
         AskedApproval(new_id(), index, call["name"], arguments_hash(call["arguments"]), _sentence(call))
         for index, call in calls
     ]
-    for approval, (_, call) in zip(asked, calls, strict=True):
+    for number, (approval, (_, call)) in enumerate(zip(asked, calls, strict=True), start=1):
         attempt.teller.event(
             "approval",
             {
@@ -66,6 +66,8 @@ def _question(attempt: Attempt, calls: Sequence[tuple[int, ToolCall]]) -> Suspen
                 "tool": approval.tool,
                 "arguments": {name: str(value)[:SHOWN] for name, value in call["arguments"].items()},
                 "text": approval.question,
+                "number": number,
+                "of": len(asked),
             },
         )
     log.info("run_waits_for_approval", run=str(attempt.claim.run), tools=[approval.tool for approval in asked])

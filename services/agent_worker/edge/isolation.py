@@ -23,12 +23,14 @@ class Isolation:
         self._variable = variable
         self._longest = longest
         self._asked: OrderedDict[str, None] = OrderedDict()
+        self._under_way: str | None = None
         self._something = asyncio.Event()
 
     def ask(self, conversation: str) -> None:
-        """Have this conversation worked on; asked twice, once."""
-        self._asked[conversation] = None
-        self._something.set()
+        """Have this conversation worked on; asked twice, also while it is, once."""
+        if conversation != self._under_way:
+            self._asked[conversation] = None
+            self._something.set()
 
     async def run(self) -> None:
         """Start what was asked for, until cancelled; a process that is there then is told to end."""
@@ -36,8 +38,9 @@ class Isolation:
             await self._something.wait()
             self._something.clear()
             while self._asked:
-                conversation, _ = self._asked.popitem(last=False)
-                await self._work_on(conversation)
+                self._under_way, _ = self._asked.popitem(last=False)
+                await self._work_on(self._under_way)
+                self._under_way = None
 
     async def _work_on(self, conversation: str) -> None:
         process = await asyncio.create_subprocess_exec(
