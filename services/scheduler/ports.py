@@ -34,6 +34,10 @@ class Upkeep(Protocol):
         """Idempotency keys that have expired."""
         ...
 
+    async def forget_steps(self, *, ended_for: timedelta, limit: int) -> int:
+        """What runs have told that ended that long ago."""
+        ...
+
     async def forget_events(self, *, older_than: timedelta, limit: int) -> int:
         """Audit events."""
         ...

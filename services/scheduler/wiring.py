@@ -10,6 +10,7 @@ from services.scheduler.actions.lead import Role, lead_or_stand_by
 from services.scheduler.actions.retain import retain
 from services.scheduler.edge.clockwork import Beat, keep_time
 from services.scheduler.settings import Settings
+from shared.actions.cancel_run import end_overdue
 from shared.adapters.foundation import open_foundation
 from shared.adapters.postgres.leadership import PostgresLeadership
 from shared.adapters.postgres.runs import PostgresRuns
@@ -60,6 +61,7 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             asked: dict[str, str] = {}
             beats = (
                 Beat("deadlines", lambda: expire_runs(runs, runs, bulletin), every=timedelta(seconds=1)),
+                Beat("cancels", lambda: end_overdue(runs, runs, bulletin), every=timedelta(seconds=1)),
                 Beat("errands", lambda: enqueue_due(queues, clock, asked), every=timedelta(seconds=10)),
                 Beat(
                     "retention",

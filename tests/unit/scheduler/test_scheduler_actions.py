@@ -126,6 +126,10 @@ class Attic:
     async def forget_keys(self, *, limit: int) -> int:
         return self._take("keys", limit)
 
+    async def forget_steps(self, *, ended_for: timedelta, limit: int) -> int:
+        assert ended_for == timedelta(days=1)
+        return self._take("steps_told", limit)
+
     async def forget_events(self, *, older_than: timedelta, limit: int) -> int:
         assert older_than == timedelta(days=30)
         return self._take("events", limit)
@@ -151,8 +155,9 @@ class Attic:
 async def test_old_rows_go_in_batches() -> None:
     """Disk stays flat, and no statement grows with the backlog."""
     old = {"keys": 2500, "calls_booked": 1, "reservations": 2001, "workers": 1, "events": 10, "runs": 7, "costs": 3}
+    old["steps_told"] = 1001
     attic = Attic(dict(old))
-    kept = Kept(events=timedelta(days=30), runs=timedelta(days=90), costs_months=84)
+    kept = Kept(streams=timedelta(days=1), events=timedelta(days=30), runs=timedelta(days=90), costs_months=84)
     assert await retain(kept, attic, HandClock()) == old
     assert set(attic.rows.values()) == {0}
 
@@ -160,7 +165,7 @@ async def test_old_rows_go_in_batches() -> None:
 async def test_what_is_kept_for_ever_is_not_touched() -> None:
     """0 days means for ever, and nobody's history goes by accident."""
     attic = Attic({"events": 10, "runs": 7, "costs": 3})
-    await retain(Kept(events=None, runs=None, costs_months=0), attic, HandClock())
+    await retain(Kept(streams=timedelta(days=1), events=None, runs=None, costs_months=0), attic, HandClock())
     assert attic.rows["costs"] == 3
     assert attic.rows["events"] == 10
     assert attic.rows["runs"] == 7
@@ -169,7 +174,7 @@ async def test_what_is_kept_for_ever_is_not_touched() -> None:
 async def test_a_huge_backlog_is_spread_over_several_times() -> None:
     """A table that grew for a year must not keep the leader busy for an hour."""
     attic = Attic({"keys": 10_000_000})
-    gone = await retain(Kept(None, None, 0), attic, HandClock())
+    gone = await retain(Kept(timedelta(days=1), None, None, 0), attic, HandClock())
     assert 0 < gone["keys"] < 10_000_000
 
 
