@@ -11,6 +11,7 @@ from shared.domain.chat import AssistantMessage, ToolCall, ToolResultsMessage, U
 from shared.domain.money import Rates, Usage
 from shared.domain.run import (
     Address,
+    AskedApproval,
     Claim,
     Ending,
     IdempotencyKey,
@@ -20,6 +21,7 @@ from shared.domain.run import (
     RunState,
     Session,
     Settlement,
+    Waiting,
     Write,
 )
 from shared.ids import new_id
@@ -27,6 +29,7 @@ from shared.messages.run_events import terminal_id
 from shared.ports.fleet import Identity
 
 CONVERSATION = "http:key:anna"
+CHAT = "telegram:1"
 ROUTE = Route("primary", Decimal("0.75"), "USD")
 ROUTES: Mapping[str, Route] = {"*": ROUTE}
 RATES = Rates(Decimal(3), Decimal(15), Decimal("0.30"), Decimal("3.75"))
@@ -55,6 +58,12 @@ def address(conversation: str = CONVERSATION, **fields: Any) -> Address:
 def new_run(text: str = "hello", *, conversation: str = CONVERSATION, **fields: Any) -> NewRun:
     """A message that is about to be accepted."""
     return replace(NewRun(id=new_id(), address=address(conversation), text=text), **fields)
+
+
+def chat_message(text: str = "hello", **fields: Any) -> NewRun:
+    """A message of a channel that is carried: what is said to its people goes out by itself."""
+    whole = NewRun(id=new_id(), address=Address(CHAT, "telegram", "person:1", "anna"), text=text, source="telegram")
+    return replace(whole, **fields)
 
 
 def key(name: str = "k1", body: bytes = b"body", *, lives: timedelta = timedelta(hours=24)) -> IdempotencyKey:
@@ -114,6 +123,16 @@ def ending(claim: Claim, reply: str = "hi", *, state: RunState = "done", **field
     """The end of a claimed run."""
     outcome = {"state": state, "run_id": str(claim.run), "reply": reply}
     return replace(Ending(state, outcome, terminal_id(claim.epoch)), **fields)
+
+
+def asked(call_index: int = 0, **fields: Any) -> AskedApproval:
+    """A call that a person is asked about."""
+    return replace(AskedApproval(new_id(), call_index, "exec", "ab" * 32, "May I run 'ls'?"), **fields)
+
+
+def waiting(*approvals: AskedApproval, **fields: Any) -> Waiting:
+    """A run that waits for a person."""
+    return replace(Waiting("approval", approvals=approvals or (asked(),)), **fields)
 
 
 def write(claim: Claim, **fields: Any) -> Write:

@@ -18,12 +18,12 @@ from shared.adapters.postgres.fleet import PostgresFleet
 from shared.adapters.postgres.history import PostgresHistory
 from shared.adapters.postgres.pool import Database
 from shared.adapters.postgres.runs import PostgresRuns
-from shared.domain.run import Accepted, Claim, ClaimRefusal, Intent, Later, NewRun, Route, Stored, Write
+from shared.domain.run import Accepted, AskedApproval, Claim, ClaimRefusal, Intent, Later, NewRun, Route, Stored, Write
 from shared.ids import new_id
 from shared.ports.fleet import Fleet
 from shared.ports.history import Transcripts
 from shared.ports.runs import Cached, Inbox, Runs
-from tests.builders import CONVERSATION, ROUTES, call, identity, new_run, said, settlement, write
+from tests.builders import CONVERSATION, ROUTES, call, identity, new_run, said, settlement, waiting, write
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,3 +267,22 @@ async def with_tools_open(world: World) -> Claim:
     )
     assert await world.store(claim, replace(first, keep=f"{claim.epoch}-7"))
     return claim
+
+
+async def with_question(world: World, new: NewRun | None = None, *approvals: AskedApproval, **wait: Any) -> Claim:
+    """A run that waits for a person to allow what its answer asked for; ``wait`` are fields of ``Waiting``."""
+    new = new or new_run()
+    await world.accept(new)
+    claim = await world.claim(new.address.conversation)
+    calls = [call("exec", f"c{index}") for index in range(max(1, len(approvals)))]
+    await world.store(claim, write(claim, messages=[said("", *calls)], settle=settlement(claim), step=1, stage="tools"))
+    await world.store(claim, write(claim, waiting=waiting(*approvals, **wait)))
+    return claim
+
+
+async def killed(world: World, conversation: str, times: int) -> None:
+    """So many processes die with the run in hand."""
+    for _ in range(times):
+        worker = await world.hire()
+        await world.claim(conversation, worker=worker, alone=True)
+        await world.fence(worker)
