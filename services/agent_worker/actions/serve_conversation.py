@@ -186,7 +186,7 @@ async def _finished_first(work: asyncio.Task[bool], stop: Stop) -> bool:
 async def _suspend(attempt: Attempt, pause: Suspend) -> bool:
     """Store that the run waits, and let go of it."""
     claim, desk, waiting = attempt.claim, attempt.desk, pause.waiting
-    await attempt.store(
+    stored = await attempt.store(
         Write(
             id=new_id(),
             run=claim.run,
@@ -196,6 +196,9 @@ async def _suspend(attempt: Attempt, pause: Suspend) -> bool:
             waiting=waiting,
         )
     )
+    if stored.outcome is not None:  # it was cancelled meanwhile, and what waits is never looked at for that again
+        tell_end(attempt, stored, terminal_id(claim.epoch), stored.outcome)
+        return stored.more
     attempt.teller.monitor(state="waiting", tools_in_flight="")
     desk.outlet.owner(claim.conversation, "")
     if waiting.parts:
