@@ -1,12 +1,13 @@
 """The ``lucyd`` command. What is slow to load is loaded by the command that needs it."""
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from cli.commands.chat import chat
 from cli.commands.cost import cost
+from cli.commands.dead import ORDERS
 from cli.commands.doctor import doctor
 from cli.commands.history import history
 from cli.commands.migrate import migrate
@@ -15,10 +16,11 @@ from cli.commands.reset import reset
 from cli.commands.send import send
 from cli.commands.sessions import sessions
 from cli.commands.up import up
+from cli.commands.why import why
 from cli.edge.spoken_faults import spoken_faults
 
 COMMANDS: tuple[Callable[..., None], ...] = (
-    up, chat, send, sessions, history, cost, monitor, reset, doctor, migrate,
+    up, chat, send, sessions, history, cost, monitor, why, reset, doctor, migrate,
 )  # fmt: skip
 
 
@@ -42,16 +44,21 @@ def _open(
 
 def _application() -> typer.Typer:
     # Without rich's pages and tracebacks: they take time to load, and a traceback of theirs shows values.
-    application = typer.Typer(
-        no_args_is_help=True,
-        add_completion=False,
-        pretty_exceptions_enable=False,
-        rich_markup_mode=None,
-        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    )
+    manner: dict[str, Any] = {
+        "no_args_is_help": True,
+        "add_completion": False,
+        "pretty_exceptions_enable": False,
+        "rich_markup_mode": None,
+        "context_settings": {"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    }
+    application = typer.Typer(**manner)
     application.callback()(_open)
     for command in COMMANDS:
         application.command()(command)
+    dead = typer.Typer(help="What was given up: list it, try it again, or let it be.", **manner)
+    for name, order in ORDERS.items():
+        dead.command(name)(order)
+    application.add_typer(dead, name="dead")
     return application
 
 

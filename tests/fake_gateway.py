@@ -200,6 +200,39 @@ MONITOR: dict[str, Any] = {
                   "rss_bytes": "50000000", "observed_at": "2026-01-01T00:00:00+00:00"}],
 }  # fmt: skip
 
+DEAD_RUN = "01890000-0000-7000-8000-0000000000d1"
+DEAD_WEBHOOK = "01890000-0000-7000-8000-0000000000d2"
+WORKER = "01890000-0000-7000-8000-0000000000e1"
+
+DEAD: list[dict[str, Any]] = [
+    {
+        "id": DEAD_RUN, "kind": "run", "state": "dead", "reason": "Four workers died with it.", "conversation": "cli",
+        "about": "message", "run_id": DEAD_RUN, "at": "2026-05-21T21:33:00+00:00", "attempts": 4,
+        "last_worker": WORKER, "last_step": 2, "retried_as": None,
+    },
+    {
+        "id": DEAD_WEBHOOK, "kind": "webhook", "state": "dead", "reason": "no answer within 10 s; tried 31 times",
+        "conversation": "cli", "about": "callback", "run_id": RUN, "at": "2026-05-20T21:33:00+00:00", "attempts": 31,
+        "last_worker": None, "last_step": None, "retried_as": None,
+    },
+]  # fmt: skip
+
+STORY: dict[str, Any] = {
+    "run_id": RUN, "conversation": "cli", "ordinal": 3, "kind": "message", "state": "done", "source": "cli",
+    "tier": "full", "attempts": 2, "accepted_at": "2026-05-21T21:33:00+00:00",
+    "finished_at": "2026-05-21T21:33:12+00:00", "merged_into": None, "retry_of": None, "retried_as": None,
+    "error": None,
+    "times": {"total_seconds": 12.0, "for_a_worker_seconds": 0.02, "in_model_seconds": 1.8, "in_tools_seconds": 0.0,
+              "waiting_seconds": 0.0},
+    "costs": [{"currency": "USD", "cost": 0.0042, "calls": 2, "estimated": 1, "unsettled": 0}],
+    "story": [
+        {"what": "accepted", "at": "", "after_seconds": 0.0, "source": "cli", "ordinal": 3},
+        {"what": "claimed", "at": "", "after_seconds": 0.02, "worker": WORKER, "attempt": 1, "epoch": 7},
+        {"what": "worker_fenced", "at": "", "after_seconds": 7.5, "worker": WORKER, "host": "here", "pid": 42},
+        {"what": "ended", "at": "", "after_seconds": 12.0, "state": "done"},
+    ],
+}  # fmt: skip
+
 
 class FakeGateway:
     """Its scripts, and what it was asked."""
@@ -259,6 +292,10 @@ class FakeGateway:
                 under("/sessions/{session}/history", self._history),
                 under("/cost", self._cost),
                 under("/monitor", self._monitor),
+                under("/runs/{run}/story", self._story),
+                under("/dead", self._dead),
+                under("/dead/{id}", self._dead_letter),
+                under("/dead/{id}/{order}", self._decide, "POST"),
             ],
         )
 
@@ -334,6 +371,28 @@ class FakeGateway:
 
     async def _monitor(self, _: Request, __: Any) -> Response:
         return JSONResponse(MONITOR)
+
+    async def _story(self, request: Request, _: Any) -> Response:
+        if not RUN.startswith(request.path_params["run"]):
+            return JSONResponse({"error": "no such run"}, 404)
+        return JSONResponse(STORY)
+
+    async def _dead(self, _: Request, __: Any) -> Response:
+        return JSONResponse({"dead": DEAD})
+
+    async def _dead_letter(self, request: Request, _: Any) -> Response:
+        found = [letter for letter in DEAD if letter["id"] == request.path_params["id"]]
+        unknown = JSONResponse({"error": "nothing that was given up has this id"}, 404)
+        return JSONResponse(found[0]) if found else unknown
+
+    async def _decide(self, request: Request, _: Any) -> Response:
+        id, order = request.path_params["id"], request.path_params["order"]
+        found = [letter for letter in DEAD if letter["id"] == id]
+        if not found:
+            return JSONResponse({"error": "nothing that was given up has this id"}, 404)
+        done = {"retry": "retried", "drop": "dropped"}[order]
+        new = {"run_id": RUN} if (order, found[0]["kind"]) == ("retry", "run") else {}
+        return JSONResponse({done: True, "id": id, "kind": found[0]["kind"], **new})
 
     async def _reset(self, _: Request, body: Any) -> Response:
         if body["target"] == "nobody":

@@ -1,7 +1,9 @@
 """Options that several commands have."""
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,3 +18,9 @@ Config = Annotated[
 ]
 Sender = Annotated[str | None, typer.Option("--sender", metavar="NAME", help="The name the message comes from.")]
 Thinking = Annotated[bool, typer.Option("--thinking", help="Show the agent's thoughts too, dimmed.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the gateway's answer as JSON.")]
+
+
+def print_json(answer: Mapping[str, Any]) -> None:
+    """Print an answer for programs; amounts of money are numbers again."""
+    print(json.dumps(answer, default=float, ensure_ascii=False, indent=2))

@@ -75,6 +75,27 @@ class Gateway:
         """End sessions; ``{"reset": false, "reason": ...}`` when there was none."""
         return self._json("POST", "/sessions/reset", body={"target": target})
 
+    def dead(self) -> list[Json]:
+        """What was given up and not yet decided about."""
+        found = self._get("/dead").get("dead")
+        return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+    def dead_letter(self, id: str) -> Json:
+        """One thing that was given up."""
+        return self._get(f"/dead/{quote(id, safe='')}")
+
+    def retry_dead(self, id: str) -> Json:
+        """Try it once more; asking again does nothing more."""
+        return self._json("POST", f"/dead/{quote(id, safe='')}/retry", body={})
+
+    def drop_dead(self, id: str) -> Json:
+        """Let it be; asking again does nothing more."""
+        return self._json("POST", f"/dead/{quote(id, safe='')}/drop", body={})
+
+    def story(self, run: str) -> Json:
+        """What became of a message; the run's id may be cut short."""
+        return self._get(f"/runs/{quote(run, safe='')}/story")
+
     def chat(self, body: Json) -> str:
         """The JSON text of ``/chat`` once the run has ended; a broken connection is taken up again under one key."""
         headers = {"Idempotency-Key": str(uuid4())}
