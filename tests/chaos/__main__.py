@@ -1,53 +1,48 @@
-"""Real processes, a seeded load, seeded faults, and a checker: ``python -m tests.chaos --seed 1 --minutes 1``.
+"""Real processes, a seeded load, seeded faults, and a checker: ``python -m tests.chaos --seed 1 --minutes 5``.
 
-The plan follows from the seed; how the processes interleave does not. Exit code 1 when a promise was not kept: then the
-folder with all logs stays and is named.
+``--plant NAME`` puts a fault into the product, which must be seen; ``--planted`` tries all of them. Exit code 1 when a
+promise was not kept (with ``--planted``: when a planted fault was not seen): then the folder with all logs stays.
 """
 
 import argparse
-import asyncio
-import contextlib
+import pickle
 import shutil
 import sys
 import tempfile
-from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from random import Random
 
-import psycopg
-
-from deploy.local.servers import open_servers
-from shared.adapters.postgres.migrate import migrate
 from tests.chaos.checker import check
-from tests.chaos.faults import Hit, trouble
-from tests.chaos.history import History
-from tests.chaos.load import Load
-from tests.chaos.plan import plan_asks, plan_faults
-from tests.chaos.reading import epochs_of, is_idle, read_acts, read_streams, read_tables
+from tests.chaos.living import Lived, Order, live
+from tests.chaos.plants import PLANTS
 from tests.chaos.report import tell
-from tests.chaos.scripts import Scripts
-from tests.chaos.town import Town, wait_for
-from tests.scripted_model_server import ScriptedModelServer
-from tests.stack import model_toml, open_stack
+from tests.chaos.violation import Violation
 
-CALMS_WITHIN = 90.0
-"""Seconds for which clients try, and in which everything must have ended after the last fault."""
+PLANTED_CALMS_WITHIN = 14.0
 
 
 def main(words: Sequence[str]) -> int:
-    """Run once and print the report."""
+    """Run once, or once for each planted fault, and print the report."""
     parser = argparse.ArgumentParser(
         prog="chaos", description="Break a running Lucyd on purpose and check what it promises."
     )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=1.0)
+    parser.add_argument("--plant", choices=["", *PLANTS], default="", help="plant this fault in the product")
+    parser.add_argument("--sound", action="store_true", help="with --plant: provoke it, but do not plant it")
+    parser.add_argument("--planted", action="store_true", help="try every planted fault")
     asked = parser.parse_args(words)
-    folder = Path(tempfile.mkdtemp(prefix="lucyd-chaos-"))
-    hits, history = _live(folder, asked.seed, asked.minutes * 60)
-    found = check(history)
-    print(tell(asked.seed, asked.minutes * 60, hits, history, found))
+    if asked.planted:
+        return _try_all(asked.seed)
+    if asked.plant:
+        order = _order_of(asked.plant, asked.seed, planted=not asked.sound)
+    else:
+        order = Order(asked.seed, asked.minutes * 60)
+    folder, lived, found = _tried(order)
+    print(tell(order.seed, order.seconds, lived, found))
+    if asked.plant:
+        said = "planted" if order.planted else "provoked, not planted"
+        print(f"{said}: {asked.plant} ({PLANTS[asked.plant].says})")
     if found:
         print(f"the logs of all processes are in {folder}")
         return 1
@@ -55,59 +50,36 @@ def main(words: Sequence[str]) -> int:
     return 0
 
 
-def _live(folder: Path, seed: int, seconds: float) -> tuple[Sequence[Hit], History]:
-    acts = folder / "acts.log"
-    scripts = Scripts(acts)
-    model = ScriptedModelServer(default=scripts, chunks=20, chunk_interval=0.1)
-    with open_servers(folder / "servers") as servers, model.in_thread():
-        migrate(servers.database_url)
-        toml = model_toml("anthropic", model.base_url("anthropic"))
-        with open_stack(folder / "stack", servers.database_url, servers.redis_url, toml) as stack:
-            (stack.workspace / "notes.txt").write_text("what is noted", "utf-8")
-            town = Town(stack, servers, folder)
-            town.open()
-            hits, seen = asyncio.run(_observe(town, seed, seconds))
-            broken = (*seen.crashes, *town.broken_runs())
-            return hits, replace(
-                seen, calls=dict(model.calls), billed=dict(scripts.billed), acts=read_acts(acts), crashes=broken
+def _try_all(seed: int) -> int:
+    unseen = []
+    for name, plant in PLANTS.items():
+        folder, _, found = _tried(_order_of(name, seed, planted=True))
+        by = [rule for rule in plant.rules if rule in found]
+        if by:
+            shown = found[by[0]][0]
+            print(
+                f"{name:<20} caught by {', '.join(by)}", f"{'':<20} {shown.subject}: {shown.says}", sep="\n", flush=True
             )
+            shutil.rmtree(folder, ignore_errors=True)
+        else:
+            unseen.append(name)
+            print(f"{name:<20} NOT CAUGHT (also broken: {', '.join(found) or 'nothing'}); logs: {folder}", flush=True)
+    print(f"{len(PLANTS) - len(unseen)} of {len(PLANTS)} planted faults were caught")
+    return 1 if unseen else 0
 
 
-async def _observe(town: Town, seed: int, seconds: float) -> tuple[Sequence[Hit], History]:
-    load, epochs = Load(town.gateways, seed, CALMS_WITHIN), defaultdict[str, list[int]](list)
-    background = [asyncio.create_task(town.keep()), asyncio.create_task(_watch(town, epochs))]
-    try:
-        clients = asyncio.create_task(load.run(plan_asks(seed, seconds)))
-        hits = await trouble(town, plan_faults(seed, seconds), lambda: load.open, Random(f"victims {seed}"))
-        town.wake_all()
-        await clients
-        await wait_for(lambda: is_idle(town.stack.database_url), CALMS_WITHIN)
-    finally:
-        for task in background:
-            task.cancel()
-        ended = await asyncio.gather(*background, return_exceptions=True)
-    for fault in ended:
-        if not isinstance(fault, asyncio.CancelledError) and isinstance(fault, BaseException):
-            raise fault
-    history = read_tables(town.stack.database_url)
-    return hits, replace(
-        history,
-        epochs={conversation: tuple(seen) for conversation, seen in epochs.items()},
-        streams=read_streams(town.stack.redis_url, history),
-        followers=tuple(load.followers),
-        answers=tuple(load.answers),
-        wipes=tuple(town.wipes),
-        crashes=tuple(town.crashes),
-    )
+def _order_of(name: str, seed: int, *, planted: bool) -> Order:
+    plant = PLANTS[name]
+    return Order(seed, plant.seconds, PLANTED_CALMS_WITHIN, name, plant, planted)
 
 
-async def _watch(town: Town, epochs: dict[str, list[int]]) -> None:
-    """Look at the epochs of all conversations twice a second, for ever."""
-    while True:
-        with contextlib.suppress(psycopg.OperationalError):
-            for conversation, epoch in (await asyncio.to_thread(epochs_of, town.stack.database_url)).items():
-                epochs[conversation].append(epoch)
-        await asyncio.sleep(0.5)
+def _tried(order: Order) -> tuple[Path, Lived, Mapping[str, Sequence[Violation]]]:
+    folder = Path(tempfile.mkdtemp(prefix="lucyd-chaos-"))
+    lived = live(folder, order)
+    found = check(lived.history)
+    if found:
+        (folder / "history.pickle").write_bytes(pickle.dumps(lived.history))  # to look into, and never read back by us
+    return folder, lived, found
 
 
 if __name__ == "__main__":

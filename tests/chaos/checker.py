@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 
 from tests.chaos.history import History
-from tests.chaos.rules import acts, money, order, runs, streams
+from tests.chaos.rules import acts, inbound, money, order, runs, streams
 from tests.chaos.violation import Violation
 
 Rule = Callable[[History], Iterable[Violation]]
@@ -18,6 +18,11 @@ RULES: Mapping[str, Rule] = {
         runs.answered_alike,
         runs.none_crashed,
         runs.none_owned,
+        runs.none_waits_long,
+        inbound.inbound_drained,
+        order.ordinals_whole,
+        order.claims_explained,
+        order.no_takeover_while_blocked,
         order.history_linear,
         order.asked_once,
         order.calls_answered,
@@ -27,13 +32,17 @@ RULES: Mapping[str, Rule] = {
         streams.one_end,
         streams.streams_there,
         streams.streams_whole,
+        streams.steps_kept,
         streams.resumed_without_gaps,
         money.requests_reserved,
         money.reservations_settled,
         money.costs_right,
         money.sums_agree,
+        money.guesses_explained,
         acts.acted_at_most_once,
         acts.acts_told_truly,
+        acts.doubts_explained,
+        acts.repeated_under_one_key,
     )
 }
 

@@ -1,11 +1,12 @@
-"""The faults, each done to living processes."""
+"""The faults, each done to living processes. Each tells the moment at which it comes."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
@@ -13,42 +14,54 @@ import psycopg
 import redis
 
 from shared.messages import routes
-from tests.chaos.plan import Planned
+from tests.chaos.gates import Signals
+from tests.chaos.load import Load
+from tests.chaos.plan import Ask
 from tests.chaos.town import Town, wait_for
 
 SHORT_PAUSE = (1.0, 3.0)
-LONG_PAUSE = (8.0, 11.0)
+LONG_PAUSE = (8.0, 10.0)
 """Seconds; a worker is fenced after 6."""
 
-Fault = Callable[[Town, Random], Coroutine[Any, Any, bool]]
+REDIS_PAUSE = (1.0, 5.0)
+LATE_BY = 3.0
+JUMP = 3600
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """A fault that came: how many runs were in flight, and whether anything was there to be hit."""
+@dataclass
+class Scene:
+    """Where a fault happens. ``moment`` is set at the instant at which it comes, ``moment_at`` says when that was.
 
-    fault: str
-    in_flight: int
-    came: bool
+    ``gather`` waits until runs stand at the boundaries that are aimed at; it is called before, but for faults that
+    are slow to come.
+    """
+
+    town: Town
+    load: Load
+    signals: Signals
+    random: Random
+    gather: Callable[[], Awaitable[None]]
+    moment: asyncio.Event = field(default_factory=asyncio.Event)
+    moment_at: float = 0.0
+
+    def now(self) -> float:
+        """It comes now; the time on the monotonic clock."""
+        self.moment_at = time.monotonic()
+        self.moment.set()
+        return self.moment_at
 
 
-async def trouble(town: Town, plan: Sequence[Planned], in_flight: Callable[[], int], random: Random) -> list[Hit]:
-    """Do what is planned, when it is due; pauses go on while the next ones come."""
-    began = time.monotonic()
-    under_way: list[tuple[str, int, asyncio.Task[bool]]] = []
-    for planned in plan:
-        await asyncio.sleep(max(0.0, began + planned.at - time.monotonic()))
-        under_way.append((planned.fault, in_flight(), asyncio.create_task(FAULTS[planned.fault](town, random))))
-    return [Hit(fault, count, await task) for fault, count, task in under_way]
+Fault = Callable[[Scene], Coroutine[Any, Any, bool]]
 
 
 def kill(service: str) -> Fault:
     """SIGKILL one process of the service."""
 
-    async def hit(town: Town, random: Random) -> bool:
-        process = town.pick(service, random)
+    async def hit(scene: Scene) -> bool:
+        process = scene.town.pick(service, scene.random)
         if process is not None:
-            process.popen.kill()
+            scene.now()
+            scene.town.kill(process)
         return process is not None
 
     return hit
@@ -57,76 +70,207 @@ def kill(service: str) -> Fault:
 def pause(seconds: tuple[float, float]) -> Fault:
     """SIGSTOP a worker, SIGCONT it some time later."""
 
-    async def hit(town: Town, random: Random) -> bool:
-        process = town.pick("agent_worker", random)
+    async def hit(scene: Scene) -> bool:
+        process = scene.town.pick("agent_worker", scene.random)
         if process is None:
             return False
-        town.asleep.add(process.popen.pid)
+        town, pid = scene.town, process.popen.pid
+        town.asleep.add(pid)
+        began = scene.now()
         process.popen.send_signal(signal.SIGSTOP)
-        await asyncio.sleep(random.uniform(*seconds))
+        await asyncio.sleep(scene.random.uniform(*seconds))
         if process.popen.poll() is None:
             process.popen.send_signal(signal.SIGCONT)
-        town.asleep.discard(process.popen.pid)
+        town.asleep.discard(pid)
+        town.note("pause", began, pid)
         return True
 
     return hit
 
 
-async def term_worker(town: Town, random: Random) -> bool:
+async def term_worker(scene: Scene) -> bool:
     """SIGTERM: it drains and is replaced, as in a deployment."""
-    process = town.pick("agent_worker", random)
+    process = scene.town.pick("agent_worker", scene.random)
     if process is not None:
-        town.tell_to_stop(process)
+        scene.town.note("term", scene.now(), process.popen.pid)
+        scene.town.tell_to_stop(process)
     return process is not None
 
 
-async def flush(town: Town, _: Random) -> bool:
-    """FLUSHALL."""
-    began = time.time()
-    try:
-        await asyncio.to_thread(redis.Redis.from_url(town.stack.redis_url, socket_timeout=5).flushall)
-    except redis.RedisError:
+async def late_write(scene: Scene) -> bool:
+    """The network keeps a worker's steps back; it is killed, and they arrive when an heir is at work."""
+    process = scene.town.pick("agent_worker", scene.random)
+    if process is None:
         return False
-    finally:
-        town.wipes.append((began, time.time()))
+    line = scene.town.lines[process.popen.pid]
+    line.hold_steps()
+    scene.signals.let_all_pass()
+    end = time.monotonic() + 1.0
+    while not line.late and time.monotonic() < end:
+        await asyncio.sleep(0.02)
+    scene.now()
+    scene.town.kill(process)
+    await asyncio.sleep(LATE_BY)
+    line.deliver()
     return True
 
 
-async def kill_redis(town: Town, _: Random) -> bool:
+async def flush(scene: Scene) -> bool:
+    """FLUSHALL."""
+    began, came = time.time(), False
+    with contextlib.suppress(redis.RedisError):
+        at = scene.now()
+        await asyncio.to_thread(redis.Redis.from_url(scene.town.stack.redis_url, socket_timeout=5).flushall)
+        scene.town.note("flushall", at)
+        came = True
+    scene.town.wipes.append((began, time.time()))
+    return came
+
+
+async def kill_redis(scene: Scene) -> bool:
     """SIGKILL Redis; it starts again, empty."""
-    pid = town.pid_of_redis()
+    pid = scene.town.pid_of_redis()
     if pid is None:
         return False
     began = time.time()
+    scene.town.forgive_servers()
+    at = scene.now()
     os.kill(pid, signal.SIGKILL)
     await asyncio.sleep(0.3)
-    await wait_for(lambda: _answers(town), 30)
-    town.wipes.append((began, time.time()))
+    await wait_for(lambda: _answers(scene.town), 30)
+    scene.town.wipes.append((began, time.time()))
+    scene.town.note("kill redis", at)
     return True
 
 
-async def kill_postgres(town: Town, _: Random) -> bool:
-    """SIGKILL the postmaster; it starts again and recovers."""
-    pid = town.pid_of_postgres()
-    if pid is not None:
-        os.kill(pid, signal.SIGKILL)
-    return pid is not None
+async def pause_redis(scene: Scene) -> bool:
+    """SIGSTOP Redis, SIGCONT it some time later."""
+    pid = scene.town.pid_of_redis()
+    if pid is None:
+        return False
+    at = scene.now()
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        await asyncio.sleep(scene.random.uniform(*REDIS_PAUSE))
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+    scene.town.note("pause redis", at)
+    return True
 
 
-async def wake_twice(town: Town, _: Random) -> bool:
+async def lost_wake_ups(scene: Scene) -> bool:
+    """All workers sleep for a second, messages come, and Redis is emptied before anybody has read of them."""
+    workers = scene.town.up("agent_worker")
+    for process in workers:
+        process.popen.send_signal(signal.SIGSTOP)
+    try:
+        await asyncio.sleep(1.5)
+        came = await flush(scene)
+        await asyncio.sleep(0.5)
+    finally:
+        for process in workers:
+            process.popen.send_signal(signal.SIGCONT)
+    return came
+
+
+async def kill_postgres(scene: Scene) -> bool:
+    """SIGKILL of the postmaster; it starts again and recovers."""
+    pid = scene.town.pid_of_postgres()
+    if pid is None:
+        return False
+    scene.town.forgive_servers()
+    at = scene.now()
+    os.kill(pid, signal.SIGKILL)
+    await asyncio.sleep(0.3)
+    await wait_for(lambda: _is_up(scene.town), 30)
+    scene.town.note("kill postgres", at)
+    return True
+
+
+async def cut_in_commit(scene: Scene) -> bool:
+    """The lines break on which a claim or a step is under way, when the server has committed and nobody knows."""
+    workers = scene.town.up("agent_worker")
+    lines = [scene.town.lines[process.popen.pid] for process in workers]
+    cut = sum(line.cut for line in lines)
+    at = scene.now()
+    for line in lines:
+        line.cut_in_commit(2)
+    await asyncio.sleep(0.05)
+    scene.signals.let_all_pass()
+    end = time.monotonic() + 2.0
+    while sum(line.cut for line in lines) == cut and time.monotonic() < end:
+        await asyncio.sleep(0.02)
+    await asyncio.sleep(0.1)
+    for line in lines:
+        line.cut_in_commit(0)
+    scene.town.note("cut in commit", at)
+    return sum(line.cut for line in lines) > cut
+
+
+async def wake_twice(scene: Scene) -> bool:
     """Every open run is announced twice more, as a broker does that lost an acknowledgement."""
     try:
-        async with await psycopg.AsyncConnection.connect(town.stack.database_url, connect_timeout=3) as database:
+        async with await psycopg.AsyncConnection.connect(scene.town.stack.database_url, connect_timeout=3) as database:
             found = await database.execute(
                 "select conversation, id::text from runs where state in ('accepted', 'running') order by accepted_at"
             )
             rows = await found.fetchall()
-        with redis.Redis.from_url(town.stack.redis_url, socket_timeout=5) as client:
+        scene.now()
+        with redis.Redis.from_url(scene.town.stack.redis_url, socket_timeout=5) as client:
             for conversation, run in [*rows, *rows]:
                 client.xadd(routes.INBOUND, {"conversation": conversation, "run": run})
     except (psycopg.OperationalError, redis.RedisError):
         return False
     return bool(rows)
+
+
+async def jump_clock(scene: Scene) -> bool:
+    """The clock port of one worker jumps an hour, and back some seconds later."""
+    process = scene.town.pick("agent_worker", scene.random)
+    if process is None or not scene.signals.tell(process.popen.pid, f"clock {scene.random.choice([-JUMP, JUMP])}"):
+        return False
+    scene.now()
+    await asyncio.sleep(2)
+    scene.signals.tell(process.popen.pid, "clock 0")
+    return True
+
+
+async def jump_faketime(scene: Scene) -> bool:
+    """The wall clock of whole processes jumps an hour, a gateway's and a worker's, and back some seconds later."""
+    if scene.town.faketime is None:
+        return False
+    scene.now()
+    scene.town.faketime.put_off(scene.random.choice([-JUMP, JUMP]))
+    await asyncio.sleep(2)
+    scene.town.faketime.put_off(0)
+    return True
+
+
+def block(how: str, seconds: float) -> Fault:
+    """A tool of a run blocks its worker."""
+
+    async def hit(scene: Scene) -> bool:
+        name = f"9{scene.random.randrange(10**9)}"
+        scene.load.ask(Ask(name, "block", f"b{scene.random.randrange(1000)}", streamed=True))
+        end = time.monotonic() + 8.0
+        while name not in scene.signals.blocking and time.monotonic() < end:
+            await asyncio.sleep(0.02)
+        if name not in scene.signals.blocking:
+            return False
+        await scene.gather()
+        pid, count = scene.signals.blocking[name], len(scene.signals.blocked)
+        if not scene.signals.tell(pid, f"block {name} {how} {seconds}"):
+            return False
+        began = scene.now()
+        while not any(each[0] == pid for each in scene.signals.blocked[count:]) and pid not in scene.town.deaths:
+            await asyncio.sleep(0.1)
+            if time.monotonic() - began > 60:
+                break
+        scene.town.note(f"block {how}", began, pid)
+        return True
+
+    return hit
 
 
 def _answers(town: Town) -> bool:
@@ -136,6 +280,11 @@ def _answers(town: Town) -> bool:
         return False
 
 
+def _is_up(town: Town) -> bool:
+    with psycopg.connect(town.stack.database_url, connect_timeout=3) as database:
+        return database.execute("select 1").fetchone() == (1,)
+
+
 FAULTS: Mapping[str, Fault] = {
     "kill worker": kill("agent_worker"),
     "kill gateway": kill("gateway"),
@@ -143,8 +292,23 @@ FAULTS: Mapping[str, Fault] = {
     "pause worker < fence": pause(SHORT_PAUSE),
     "pause worker > fence": pause(LONG_PAUSE),
     "term worker": term_worker,
+    "late write": late_write,
     "flushall": flush,
     "kill redis": kill_redis,
+    "pause redis": pause_redis,
     "kill postgres": kill_postgres,
+    "cut in commit": cut_in_commit,
     "wake twice": wake_twice,
+    "clock jump": jump_clock,
+    "clock jump (faketime)": jump_faketime,
+    "loop blocked 2 s": block("sleep", 2.0),
+    "loop blocked 8 s": block("sleep", 8.0),
+    "gil held 3 s": block("gil", 2.0),
+    "gil held > 6 s": block("gil", 7.0),
 }
+
+MORE: Mapping[str, Fault] = {"lost wake-ups": lost_wake_ups}
+"""For planted faults alone."""
+
+SLOW_TO_COME = frozenset(name for name in FAULTS if name.startswith(("loop", "gil")))
+"""Their moment comes when a tool has been reached."""

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from tests.chaos.boundaries import Note
+
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
@@ -22,6 +24,7 @@ class RunRow:
     published: bool
     accepted_at: float
     key: str
+    finished_at: float | None = None
 
     @property
     def reply(self) -> str:
@@ -40,6 +43,7 @@ class MessageRow:
     dropped: bool = False
     calls: tuple[str, ...] = ()
     results: tuple[str, ...] = ()
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +115,53 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class Act:
+    """One time that a key was acted out, by the machine's monotonic clock; ``ended`` is ``None`` when it was cut."""
+
+    key: str
+    began: float
+    ended: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """A worker whose event loop (``sleep``) or whose every thread (``gil``) stood still; monotonic times."""
+
+    pid: int
+    began: float
+    ended: float
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fenced:
+    """A worker that was counted as dead, and when, by the monotonic clock."""
+
+    pid: int
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Disturbance:
+    """A fault, from when to when it lasted, by the monotonic clock. ``pid`` is whom it came to, 0 for all."""
+
+    fault: str
+    began: float
+    ended: float
+    pid: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class History:
     """Everything the checker may look at.
 
     ``wipes``: from when to when Redis was empty or away, in Unix seconds. ``epochs``: what a watcher saw of each
     conversation, in time order. ``calls``: how often the provider was asked with a call id. ``billed``: tokens of the
-    answers that the provider began to give in full. ``acts``: how often each key was acted out. ``crashes``: log lines
-    and exit codes that no fault explains. ``fenced``: how many workers were counted as dead, for the report alone.
+    answers that the provider began to give in full, ``spoiled``: calls that it was told to spoil. ``acts``: what was
+    acted out, counted outside. ``stamps``: under which keys a tool that may be repeated has run, for each ask.
+    ``inbound``: entries of ``lucyd:inbound`` that nobody will ever be given. ``last_ordinals``: of each conversation.
+    ``crashes``: log lines and exit codes that no fault explains. ``notes`` are those of the workers, ``deaths`` tells
+    when processes ended, ``mono`` is what has to be added to Unix seconds to get the monotonic clock.
     """
 
     runs: tuple[RunRow, ...] = ()
@@ -132,10 +176,26 @@ class History:
     answers: tuple[Answer, ...] = ()
     calls: Mapping[str, int] = field(default_factory=dict)
     billed: Mapping[str, tuple[int, int, int, int]] = field(default_factory=dict)
-    acts: Mapping[str, int] = field(default_factory=dict)
+    spoiled: frozenset[str] = frozenset()
+    acts: tuple[Act, ...] = ()
+    stamps: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    inbound: tuple[str, ...] = ()
+    last_ordinals: Mapping[str, int] = field(default_factory=dict)
     wipes: tuple[tuple[float, float], ...] = ()
     crashes: tuple[str, ...] = ()
-    fenced: int = 0
+    fenced: tuple[Fenced, ...] = ()
+    blocked: tuple[Blocked, ...] = ()
+    disturbances: tuple[Disturbance, ...] = ()
+    notes: tuple[Note, ...] = ()
+    deaths: Mapping[int, float] = field(default_factory=dict)
+    mono: float = 0.0
+
+    def disturbed_between(self, began: float, ended: float, pid: int = 0) -> bool:
+        """Tell whether a fault that holds things up fell into this time: one that came to all, or to this process."""
+        return any(
+            each.began <= ended and each.ended >= began and (each.pid in (0, pid) or pid == 0)
+            for each in self.disturbances
+        )
 
     def wiped_between(self, began: float, ended: float) -> bool:
         """Tell whether Redis lost something in this time, a second of doubt on both sides."""

@@ -1,9 +1,9 @@
-"""The clients: each ask is sent until it is answered, with one idempotency key, to any gateway."""
+"""The clients: so many at a time as is told; each ask is sent until it is answered, with one key, to any gateway."""
 
 import asyncio
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -18,11 +18,15 @@ from tests.stack import TOKEN
 
 TRY_AGAIN = frozenset({408, 503})
 PAUSE = 0.3
+LOOKS_EVERY = 0.03
 
 
 @dataclass
 class Load:
-    """What the clients have got so far. ``patience``: seconds for which an ask is sent again and again."""
+    """What the clients have got so far. ``patience``: seconds for which an ask is sent again and again.
+
+    ``target`` is how many asks are kept open.
+    """
 
     gateways: Sequence[str]
     seed: int
@@ -30,15 +34,24 @@ class Load:
     answers: list[Answer] = field(default_factory=list)
     followers: list[Follower] = field(default_factory=list)
     open: int = 0
+    target: int = 0
+    over: bool = False
+    _extra: list[Ask] = field(default_factory=list)
 
-    async def run(self, asks: Sequence[Ask]) -> None:
-        """Send all asks at their times and wait for the last answer."""
-        began = time.monotonic()
+    def ask(self, ask: Ask) -> None:
+        """Send this one too."""
+        self._extra.append(ask)
+
+    async def run(self, asks: Iterator[Ask]) -> None:
+        """Send asks until it is over, and wait for the last answer."""
         headers = {"Authorization": f"Bearer {TOKEN}"}
         async with httpx2.AsyncClient(timeout=25, headers=headers) as http, asyncio.TaskGroup() as clients:
-            for ask in asks:
-                await asyncio.sleep(max(0.0, began + ask.at - time.monotonic()))
-                clients.create_task(self._client(http, ask))
+            while not self.over:
+                while self._extra:
+                    clients.create_task(self._client(http, self._extra.pop()))
+                if self.open < self.target:
+                    clients.create_task(self._client(http, next(asks)))
+                await asyncio.sleep(LOOKS_EVERY)
 
     async def _client(self, http: httpx2.AsyncClient, ask: Ask) -> None:
         self.open += 1

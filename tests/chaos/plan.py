@@ -1,13 +1,18 @@
-"""What a seed means: who asks what and when, and which fault comes when. Nothing here looks at a clock."""
+"""What a seed means: who asks what in which order, and which fault comes after which. Nothing here looks at a clock."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
-KINDS = ("echo", "talk", "slow", "retry", "act", "act", "file")
-SENDERS = 16
-ASKS_PER_SECOND = 2.5
-SECONDS_PER_FAULT = 3.0
+KINDS = ("echo", "talk", "slow", "retry", "act", "act", "file", "file", "pair")
+SENDERS = 20
+FEW, MANY = "few", "many"
+MANY_FROM = 8
+"""Runs in flight from which a fault counts as one among many."""
+
+IN_FLIGHT = {FEW: 7, MANY: 26}
+"""How many the clients keep in flight."""
+
 WIPING = ("flushall", "kill redis")
 OTHERS = (
     "kill worker",
@@ -16,56 +21,68 @@ OTHERS = (
     "pause worker < fence",
     "pause worker > fence",
     "term worker",
+    "late write",
+    "pause redis",
     "kill postgres",
+    "cut in commit",
     "wake twice",
+    "clock jump",
+    "clock jump (faketime)",
+    "loop blocked 2 s",
+    "loop blocked 8 s",
+    "gil held 3 s",
+    "gil held > 6 s",
 )
 FAULTS = (*WIPING, *OTHERS)
+SHARE_OF_FEW = 0.7
+WIPE_UNTIL = 0.6
+"""The part of the time in which Redis is emptied: only streams that are younger can be compared piece by piece."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A message: ``at`` is in seconds from the beginning, ``streamed`` asks for events instead of one reply."""
+    """A message; ``streamed`` asks for events instead of one reply."""
 
     key: str
-    at: float
     kind: str
     sender: str
     streamed: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
-    """A fault and its time, in seconds from the beginning."""
+class Phase:
+    """A time of the load, in seconds from the beginning."""
 
-    at: float
-    fault: str
+    begins: float
+    ends: float
+    load: str
 
 
-def plan_asks(seed: int, seconds: float) -> Sequence[Ask]:
-    """Some asks for each second, from few senders, so that they wait for each other."""
-    random, at = Random(f"asks {seed}"), 0.0
-    asks: list[Ask] = []
-    while (at := at + random.expovariate(ASKS_PER_SECOND)) < seconds:
+def plan_asks(seed: int, kinds: Sequence[str] = KINDS) -> Iterator[Ask]:
+    """One ask after another, for ever, from few senders, so that some wait for each other."""
+    random, number = Random(f"asks {seed}"), 0
+    while True:
+        number += 1
         sender = f"s{random.randrange(SENDERS)}"
-        asks.append(Ask(str(len(asks) + 1), at, random.choice(KINDS), sender, random.random() < 0.6))
-    return asks
+        yield Ask(str(number), random.choice(kinds), sender, random.random() < 0.6)
 
 
-def plan_faults(seed: int, seconds: float) -> Sequence[Planned]:
-    """Every kind comes as often as every other, in any order.
+def plan_phases(seconds: float) -> Sequence[Phase]:
+    """Quiet and busy times take turns; quiet ones are longer, since a fault meets fewer runs there."""
+    rounds = max(1, round(seconds / 50))
+    length, at = seconds / rounds, 0.0
+    phases: list[Phase] = []
+    for _ in range(rounds):
+        phases.append(Phase(at, at + length * SHARE_OF_FEW, FEW))
+        phases.append(Phase(at + length * SHARE_OF_FEW, at + length, MANY))
+        at += length
+    return phases
 
-    What empties Redis comes in the first half alone: only streams that are younger can be compared piece by piece.
-    """
-    random = Random(f"faults {seed}")
-    count = max(len(FAULTS), int(seconds / SECONDS_PER_FAULT))
-    chosen = list((FAULTS * (count // len(FAULTS) + 1))[:count])
-    random.shuffle(chosen)
-    wiping = [fault for fault in chosen if fault in WIPING]
-    others = [fault for fault in chosen if fault not in WIPING]
-    step = seconds / (count + 1)
-    places = [index for index in range(count) if index < count / 2]
-    wiped = set(random.sample(places, len(wiping)))
-    return [
-        Planned(step * (index + random.uniform(0.7, 1.3)), (wiping if index in wiped else others).pop())
-        for index in range(count)
-    ]
+
+def plan_faults(seed: int, load: str, faults: Sequence[str] = FAULTS) -> Iterator[str]:
+    """Each fault once, in any order, then each once more in another order, for ever."""
+    random = Random(f"faults {seed} {load}")
+    while True:
+        deck = list(faults)
+        random.shuffle(deck)
+        yield from deck

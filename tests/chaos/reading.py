@@ -1,8 +1,9 @@
 """Reads the tables and the streams into a history."""
 
 import json
-from collections import Counter
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,13 +12,19 @@ import redis
 from psycopg.rows import dict_row
 
 from shared.messages import routes
-from tests.chaos.history import CostRow, EffectRow, History, MessageRow, ReservationRow, RunRow, Told
+from tests.chaos.boundaries import InLine
+from tests.chaos.history import Act, CostRow, EffectRow, Fenced, History, MessageRow, ReservationRow, RunRow, Told
 from tests.chaos.scripts import key_of
 
 _OPEN = """
 select (select count(*) from runs where state in ('accepted', 'running', 'waiting'))
      + (select count(*) from runs where finished_at is not null and published_at is null)
      + (select count(*) from reservations where settled_at is null) as open"""
+
+
+_LATELY = """
+select id::text, conversation, ordinal, extract(epoch from accepted_at)::float8, extract(epoch from finished_at)::float8
+from runs where kind = 'message' and (finished_at is null or finished_at > now() - interval '30 seconds')"""
 
 
 def is_idle(database_url: str) -> bool:
@@ -32,8 +39,32 @@ def epochs_of(database_url: str) -> Mapping[str, int]:
         return dict(database.execute("select key, epoch from conversations").fetchall())
 
 
-def read_tables(database_url: str) -> History:
-    """Everything that stands in Postgres."""
+def lines_of_now(database_url: str, mono: float) -> Sequence[InLine]:
+    """The messages that are open, or ended lately. Raises ``psycopg.OperationalError``."""
+    with psycopg.connect(database_url, connect_timeout=3) as database:
+        return [
+            InLine(run, conversation, ordinal, accepted + mono, float("inf") if ended is None else ended + mono)
+            for run, conversation, ordinal, accepted, ended in database.execute(_LATELY).fetchall()
+        ]
+
+
+def in_line(history: History) -> Sequence[InLine]:
+    """All messages of a history."""
+    return [
+        InLine(
+            run.id,
+            run.conversation,
+            run.ordinal,
+            run.accepted_at + history.mono,
+            float("inf") if run.finished_at is None else run.finished_at + history.mono,
+        )
+        for run in history.runs
+        if run.kind == "message"
+    ]
+
+
+def read_tables(database_url: str, mono: float) -> History:
+    """Everything that stands in Postgres; ``mono`` as in ``History``."""
     with psycopg.connect(database_url, row_factory=dict_row) as database:
 
         def rows(query: str) -> list[dict[str, Any]]:
@@ -45,7 +76,14 @@ def read_tables(database_url: str) -> History:
             effects=tuple(_effect(row) for row in rows("select * from effects")),
             reservations=tuple(_reservation(row) for row in rows("select * from reservations")),
             costs=tuple(_cost(row) for row in rows("select * from costs")),
-            fenced=len(rows("select id from workers where state = 'fenced'")),
+            fenced=tuple(
+                Fenced(row["pid"], row["ended_at"].timestamp() + mono)
+                for row in rows("select pid, ended_at from workers where state = 'fenced'")
+            ),
+            last_ordinals={
+                row["key"]: row["last_ordinal"] for row in rows("select key, last_ordinal from conversations")
+            },
+            mono=mono,
             owned=tuple(row["key"] for row in rows("select key from conversations where owner is not null")),
         )
 
@@ -64,9 +102,33 @@ def read_streams(redis_url: str, history: History) -> Mapping[str, tuple[Told, .
     return streams
 
 
-def read_acts(file: Path) -> Mapping[str, int]:
-    """How often each key was acted out."""
-    return Counter(file.read_text("utf-8").split()) if file.exists() else {}
+def read_acts(file: Path) -> tuple[Act, ...]:
+    """Each time that a key was acted out."""
+    begun: dict[str, list[float]] = defaultdict(list)
+    ended: dict[str, list[float]] = defaultdict(list)
+    for line in file.read_text("utf-8").splitlines() if file.exists() else ():
+        key, what, at = line.split()
+        (begun if what == "begin" else ended)[key].append(float(at))
+    return tuple(
+        Act(key, began, end)
+        for key, times in begun.items()
+        for began, end in zip_longest(times, ended[key][: len(times)])
+    )
+
+
+def read_stamps(file: Path) -> Mapping[str, tuple[str, ...]]:
+    """Under which keys each ask was stamped."""
+    found: dict[str, tuple[str, ...]] = {}
+    for line in file.read_text("utf-8").splitlines() if file.exists() else ():
+        key, under = line.split()
+        found[key] = (*found.get(key, ()), under)
+    return found
+
+
+def read_inbound(redis_url: str) -> tuple[str, ...]:
+    """What is left on ``lucyd:inbound``."""
+    with redis.Redis.from_url(redis_url, decode_responses=True, socket_timeout=10) as client:
+        return tuple(entry for entry, _ in cast("list[tuple[str, Any]]", client.xrange(routes.INBOUND)))
 
 
 def _run(row: Mapping[str, Any]) -> RunRow:
@@ -74,6 +136,7 @@ def _run(row: Mapping[str, Any]) -> RunRow:
         str(row["id"]), row["conversation"], row["ordinal"], row["kind"], row["state"], row["epoch"], row["attempts"],
         row["terminal"], row["outcome"], row["published_at"] is not None, row["accepted_at"].timestamp(),
         key_of(str(row["message"].get("text", ""))),
+        row["finished_at"].timestamp() if row["finished_at"] is not None else None,
     )  # fmt: skip
 
 
@@ -81,7 +144,8 @@ def _message(row: Mapping[str, Any]) -> MessageRow:
     calls = tuple(call["id"] for call in row["body"].get("tool_calls") or ())
     results = tuple(result["tool_use_id"] for result in row["body"].get("results") or ())
     return MessageRow(
-        str(row["session"]), row["ordinal"], str(row["run"]), row["role"], row["dropped"], calls, results
+        str(row["session"]), row["ordinal"], str(row["run"]), row["role"], row["dropped"], calls, results,
+        str(row["body"].get("text") or ""),
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 from tests.scripted_model_server import Asked, BreakMidStream, Fail, Hang, Say, Step, Tokens, Use
 
@@ -25,6 +26,7 @@ class Scripts:
 
     def __init__(self, acts: Path) -> None:
         self.billed: dict[str, tuple[int, int, int, int]] = {}
+        self.spoiled: set[str] = set()
         self._acts = acts
         self._held: set[str] = set()
 
@@ -38,8 +40,10 @@ class Scripts:
             self._held.add(asked.call_id)
             return Hang(2.5)
         if kind == "retry" and asked.attempt == 0:
+            self.spoiled.add(asked.call_id)
             return Fail(529, retry_after=0.1)
         if kind == "retry" and asked.attempt == 1:
+            self.spoiled.add(asked.call_id)
             return BreakMidStream(20)
         tokens = Tokens(50 + len(asked.body["messages"]), 10 + int(key) % 7, int(key) % 50, int(key) % 5)
         self.billed[asked.call_id] = (tokens.input, tokens.output, tokens.cache_read, tokens.cache_write)
@@ -48,15 +52,24 @@ class Scripts:
             return Use(calls[asked.turn], text="Let me see.", tokens=tokens)
         return Say(f"Answer {key}. " + TALK * (10 if kind == "talk" else 1), tokens=tokens)
 
-    def _calls(self, key: str, kind: str) -> list[list[tuple[str, dict[str, str]]]]:
+    def _calls(self, key: str, kind: str) -> list[list[tuple[str, dict[str, Any]]]]:
         """The tool calls of each turn before the answer: every class of effects is among them."""
         match kind:
             case "act":
-                append = f"echo {key} >> {self._acts}; sleep 1"
-                return [[("exec", {"command": append}), ("read", {"file_path": "notes.txt"}), ("session_status", {})]]
+                exec_ = ("exec", {"command": self._act(key, 1.0)})
+                return [[exec_, ("read", {"file_path": "notes.txt"}), ("session_status", {})]]
+            case "pair":
+                return [[("exec", {"command": self._act(key, 0.2)}), ("stamp", {"key": key, "seconds": 2.5})]]
+            case "block":
+                return [[("block", {"key": key})]]
             case "file":
                 name = f"file-{key}.txt"
                 edit = {"file_path": name, "old_string": "first", "new_string": "second"}
                 return [[("write", {"file_path": name, "content": "the first draft"})], [("edit", edit)]]
             case _:
                 return []
+
+    def _act(self, key: str, seconds: float) -> str:
+        """A command that says when it began and ended, by a clock that nobody can put off."""
+        say = f'read up _ < /proc/uptime; echo "{key} %s $up" >> {self._acts}'
+        return f"{say % 'begin'}; sleep {seconds}; {say % 'end'}"

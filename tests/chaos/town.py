@@ -1,55 +1,111 @@
 """The processes under test, and who starts them again."""
 
 import asyncio
+import contextlib
+import json
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from random import Random
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from deploy.local import leftovers
 from deploy.local.servers import Servers
-from tests.stack import Process, Stack, free_port, text_of
+from tests.chaos.faketime import Faketime
+from tests.chaos.history import Disturbance
+from tests.chaos.line import Line
+from tests.chaos.wired_worker import FOLDER, PLANT, SOCKET, SPARE
+from tests.stack import PROJECT, Process, Stack, free_port, text_of
 
-LOOKS_EVERY = 0.2
+LOOKS_EVERY = 0.1
+WORKERS = 3
+SPARES = 2
+BROKEN = ('"run_broke"', '"conversation_broke"', '"batch_dropped"')
+"""What a log says when something broke that should not."""
+
 FENCED = 75
 """The exit code of a worker that its peers have counted as dead."""
 
 
 class Town:
-    """Two gateways, two workers and a scheduler, kept alive; ``asleep`` are those that are stopped now."""
+    """Two gateways, three workers and a scheduler, kept alive; ``asleep`` are those that are stopped now.
 
-    def __init__(self, stack: Stack, servers: Servers, folder: Path) -> None:
+    Each worker has a line of its own to Postgres, and a test's wrappers before its ports. The first gateway and the
+    first worker live by a clock that can be put off, where ``faketime`` is there.
+    """
+
+    def __init__(
+        self, stack: Stack, servers: Servers, folder: Path, *, plant: str = "", faketime: Faketime | None = None
+    ) -> None:
         self.stack = stack
         self.servers = servers
         self.wipes: list[tuple[float, float]] = []
         self.crashes: list[str] = []
         self.asleep: set[int] = set()
+        self.deaths: dict[int, float] = {}
+        self.disturbances: list[Disturbance] = []
+        self.socket = folder / "signals"
+        self.lines: dict[int, Line] = {}
+        self.faketime = faketime
         self._folder = folder.resolve()
+        self._plant = plant
         self._told_to_stop: set[int] = set()
         self._posts: list[tuple[str, dict[str, str]]] = [
             *(("gateway", {"LUCYD_HTTP_PORT": str(free_port())}) for _ in range(2)),
-            *(("agent_worker", {}) for _ in range(2)),
+            *(("agent_worker", {}) for _ in range(WORKERS)),
             ("scheduler", {}),
         ]
+        self._lines: dict[int, Line] = {}
         self._holders: list[Process] = []
+        self._spares: list[Process] = []
 
     @property
     def gateways(self) -> Sequence[str]:
         """The addresses; they stay when a gateway is started again."""
         return [f"http://127.0.0.1:{env['LUCYD_HTTP_PORT']}" for name, env in self._posts if name == "gateway"]
 
-    def open(self) -> None:
+    async def open(self) -> None:
         """Start everything."""
-        self._holders = [self.stack.start(name, **env) for name, env in self._posts]
+        server = conninfo_to_dict(self.stack.database_url)
+        for index, (name, _) in enumerate(self._posts):
+            if name == "agent_worker":
+                self._lines[index] = Line((str(server["host"]), int(str(server["port"]))))
+                await self._lines[index].open()
+        self._holders = [self._start(index) for index in range(len(self._posts))]
 
-    def pick(self, name: str, random: Random) -> Process | None:
-        """One process of this service that is up, awake and not about to end: others have nothing in hand."""
+    async def close(self) -> None:
+        """Cut the lines; the processes are the stack's."""
+        for line in self._lines.values():
+            await line.close()
+
+    def all_started(self) -> bool:
+        """Whether every process has said that it runs."""
+        return all("service_started" in text_of(each) for each in self._holders)
+
+    def up(self, name: str) -> list[Process]:
+        """Those of this service that are up, awake and not about to end: others have nothing in hand."""
         spared = self.asleep | self._told_to_stop
         alive = [each for each in self._holders if each.name == name and each.popen.poll() is None]
-        up = [each for each in alive if each.popen.pid not in spared and "service_started" in text_of(each)]
+        return [each for each in alive if each.popen.pid not in spared and "service_started" in text_of(each)]
+
+    def note(self, fault: str, began: float, pid: int = 0) -> None:
+        """Remember from when until now a fault held somebody up."""
+        self.disturbances.append(Disturbance(fault, began, time.monotonic(), pid))
+
+    def kill(self, process: Process) -> None:
+        """SIGKILL now."""
+        process.popen.kill()
+        self.deaths.setdefault(process.popen.pid, time.monotonic())
+        self.note("kill", time.monotonic(), process.popen.pid)
+
+    def pick(self, name: str, random: Random) -> Process | None:
+        """One process of this service that is worth to be hit."""
+        up = self.up(name)
         return random.choice(up) if up else None
 
     def tell_to_stop(self, process: Process) -> None:
@@ -64,9 +120,13 @@ class Town:
             for index, holder in enumerate(self._holders):
                 if holder.popen.poll() is not None:
                     self._note_end(holder)
-                    name, env = self._posts[index]
-                    self._holders[index] = self.stack.start(name, **env)
+                    self._holders[index] = self._start(index)
+            if len(self._spares) < SPARES:
+                self._spares.append(self._launch_worker({}))
+            began = time.monotonic()
             await asyncio.sleep(LOOKS_EVERY)
+            if not self.up("agent_worker"):
+                self.note("no worker up", began)
 
     def wake_all(self) -> None:
         """Let everybody go on who was stopped."""
@@ -74,6 +134,11 @@ class Town:
             if holder.popen.pid in self.asleep and holder.popen.poll() is None:
                 holder.popen.send_signal(signal.SIGCONT)
         self.asleep.clear()
+
+    def forgive_servers(self) -> None:
+        """Have a server that is killed start again at once, however often that has happened."""
+        for keeper in self.servers.keepers:
+            keeper._pause = None
 
     def pid_of_redis(self) -> int | None:
         """The Valkey that works in our folder, if it runs."""
@@ -86,10 +151,48 @@ class Town:
     def broken_runs(self) -> list[str]:
         """Lines of all logs that tell of a fault of the product's own."""
         lines = ((each.log.name, line) for each in self.stack.processes for line in text_of(each).splitlines())
-        return [f"{log}: {line[:400]}" for log, line in lines if '"run_broke"' in line]
+        return [f"{log}: {line[:400]}" for log, line in lines if any(word in line for word in BROKEN)]
+
+    def _start(self, index: int) -> Process:
+        name, env = self._posts[index]
+        if self.faketime is not None and index in (0, 2):
+            env = {**env, **self.faketime.environment}
+        if name != "agent_worker":
+            process = self.stack.start(name, **env)
+        else:
+            process = self._start_worker(env, self._lines[index])
+            self.lines[process.popen.pid] = self._lines[index]
+        return process
+
+    def _start_worker(self, env: dict[str, str], line: Line) -> Process:
+        url = make_conninfo(self.stack.database_url, host="127.0.0.1", port=line.port)
+        process = self._launch_worker(env) if env or not self._spares else self._spares.pop(0)
+        assert process.popen.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            process.popen.stdin.write(json.dumps({"LUCYD_DATABASE_URL": url}).encode() + b"\n")
+            process.popen.stdin.close()
+        return process
+
+    def _launch_worker(self, env: dict[str, str]) -> Process:
+        """Start one that waits for its address of Postgres, with everything imported: a start takes seconds."""
+        log = self.stack.folder / f"agent_worker-{len(self.stack.processes)}.log"
+        chaos = {SOCKET: str(self.socket), FOLDER: str(self._folder), PLANT: self._plant, SPARE: "1"}
+        with log.open("wb") as out:
+            popen = subprocess.Popen(
+                [sys.executable, "-m", "tests.chaos.wired_worker", "-c", str(self.stack.config)],
+                cwd=PROJECT,
+                env={**self.stack._environment(), **self.stack.environment, **env, **chaos},
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+            )
+        process = Process("agent_worker", popen, log)
+        self.stack.processes.append(process)
+        return process
 
     def _note_end(self, process: Process) -> None:
         code, pid = process.popen.returncode, process.popen.pid
+        self.deaths.setdefault(pid, time.monotonic())
         fine = {-signal.SIGKILL, *((FENCED,) if process.name == "agent_worker" else ())}
         if pid in self._told_to_stop:
             fine |= {0, -signal.SIGTERM}  # the latter when it had not even begun to listen

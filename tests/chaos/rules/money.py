@@ -54,3 +54,15 @@ def sums_agree(history: History) -> Iterator[Violation]:
     booked = sum(cost.values(), Decimal(0))
     if settled != booked:
         yield Violation("costs", f"{booked} were booked, {settled} were settled")
+
+
+def guesses_explained(history: History) -> Iterator[Violation]:
+    """A call is booked as a guess only if its attempt was cut, or the provider spoiled it on purpose."""
+    last = {run.id: run.epoch for run in history.runs}
+    reserved = {row.call: row for row in history.reservations}
+    for row in history.costs:
+        call = reserved.get(row.call)
+        if row.estimated and call is not None and row.call not in history.spoiled and call.epoch == last.get(call.run):
+            yield Violation(
+                row.call, f"is booked as a guess, though the attempt that made it went to its end ({call.run})"
+            )

@@ -4,8 +4,15 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from tests.chaos.boundaries import Note
 from tests.chaos.history import History, MessageRow
 from tests.chaos.violation import Violation
+
+SEEN_WITHIN = 1.5
+"""Seconds after which it is known here at the latest that a process has ended."""
+
+SOON_AFTER = 12.0
+"""Seconds for which a pause or an outage may still have a worker counted as dead."""
 
 MAY_FOLLOW = {
     ("user", "assistant"),
@@ -81,3 +88,49 @@ def _sessions(history: History) -> dict[str, Sequence[MessageRow]]:
     for row in sorted(history.messages, key=lambda row: row.ordinal):
         sessions[row.session].append(row)
     return dict(sessions)
+
+
+def ordinals_whole(history: History) -> Iterator[Violation]:
+    """The rows of a conversation are numbered 1, 2, 3, ... in the order of acceptance."""
+    lines = defaultdict(list)
+    for run in history.runs:
+        lines[run.conversation].append(run.ordinal)
+    for conversation, ordinals in lines.items():
+        last = history.last_ordinals.get(conversation)
+        if sorted(ordinals) != list(range(1, len(ordinals) + 1)) or last != len(ordinals):
+            yield Violation(
+                conversation, f"its {len(ordinals)} rows end at ordinal {max(ordinals)}, its last is {last}"
+            )
+
+
+def claims_explained(history: History) -> Iterator[Violation]:
+    """A run is taken over only from a worker that is gone, counts as dead, or has let go of it."""
+    holders: dict[str, Note] = {}
+    for note in history.notes:
+        if note.mark in {"left", "told"} and note.run in holders and holders[note.run].pid == note.pid:
+            del holders[note.run]
+        if note.mark != "claimed":
+            continue
+        before = holders.get(note.run)
+        holders[note.run] = note
+        if before is not None and before.pid != note.pid and not _was_lost(history, before, note.at):
+            yield Violation(note.run, f"was claimed by {note.pid} although {before.pid} had it and was well")
+
+
+def no_takeover_while_blocked(history: History) -> Iterator[Violation]:
+    """A worker whose event loop stands still is not counted as dead."""
+    for blocked in history.blocked:
+        for fenced in history.fenced:
+            if blocked.how != "sleep" or fenced.pid != blocked.pid:
+                continue
+            fault = history.disturbed_between(blocked.began - SOON_AFTER, blocked.ended, blocked.pid)
+            if blocked.began <= fenced.at <= blocked.ended + 1 and not fault:
+                yield Violation(
+                    f"worker {blocked.pid}", f"was fenced {fenced.at - blocked.began:.1f} s into a blocked loop"
+                )
+
+
+def _was_lost(history: History, holder: Note, by: float) -> bool:
+    if history.deaths.get(holder.pid, float("inf")) <= by + SEEN_WITHIN:
+        return True
+    return any(fenced.pid == holder.pid and fenced.at <= by + SEEN_WITHIN for fenced in history.fenced)

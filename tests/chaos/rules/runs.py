@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from tests.chaos.history import History
 from tests.chaos.violation import Violation
 
+WAITS_AT_MOST = 12.0
+"""Seconds in line with nobody before it, and without any fault meanwhile."""
+
 ENDED = frozenset({"done", "failed", "cancelled", "merged", "dead"})
 
 
@@ -72,3 +75,22 @@ def none_owned(history: History) -> Iterator[Violation]:
     """Nobody holds what is idle."""
     for conversation in history.owned:
         yield Violation(conversation, "has an owner although nothing of it is open")
+
+
+def none_waits_long(history: History) -> Iterator[Violation]:
+    """A run that could be claimed is claimed soon, unless a fault came just then."""
+    claimed: dict[str, float] = {}
+    for note in history.notes:
+        if note.mark == "claimed":
+            claimed.setdefault(note.run, note.at)
+    free: dict[str, float] = {}
+    for run in sorted(history.runs, key=lambda run: run.ordinal):
+        since = max(run.accepted_at + history.mono, free.get(run.conversation, 0.0))
+        free[run.conversation] = max(since, (run.finished_at or run.accepted_at) + history.mono)
+        if run.id in claimed:
+            calm = [
+                each.ended for each in history.disturbances if since <= each.ended and each.began <= claimed[run.id]
+            ]
+            waited = claimed[run.id] - max([since, *calm])
+            if waited > WAITS_AT_MOST:
+                yield Violation(run.id, f"waited {waited:.1f} s in line with nothing before it")

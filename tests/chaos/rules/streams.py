@@ -1,11 +1,14 @@
 """What clients see: in order, without gaps, with one end."""
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from shared.messages.run_events import STEP, TERMINAL_EVENTS, id_order
-from tests.chaos.history import History, Told
+from tests.chaos.history import History, RunRow, Told
 from tests.chaos.violation import Violation
+
+SWEPT_AFTER = 0.9
+"""Seconds after which a sweep tells the end of a run for its worker."""
 
 FOREVER = float("inf")
 
@@ -40,9 +43,10 @@ def streams_there(history: History) -> Iterator[Violation]:
 
 def streams_whole(history: History) -> Iterator[Violation]:
     """What is kept of the pieces is the reply, wherever Redis lost nothing."""
+    late = _told_late(history)
     for run in history.runs:
         events = history.streams.get(run.id, ())
-        if run.state == "done" and events and not history.wiped_between(run.accepted_at, FOREVER):
+        if run.id not in late and run.state == "done" and events and not _is_wiped(history, run):
             yield from _is_whole(run.id, events)
     for follower in history.followers:
         if follower.events and not history.wiped_between(follower.began, follower.ended):
@@ -61,8 +65,54 @@ def resumed_without_gaps(history: History) -> Iterator[Violation]:
             yield Violation(follower.run, f"in {follower.connections} connections missed {gap}, had beyond it {more}")
 
 
+def steps_kept(history: History) -> Iterator[Violation]:
+    """What clients are told to keep of each step is what is stored of it."""
+    said: dict[str, list[str]] = {}
+    for row in history.messages:
+        if row.role == "assistant" and row.text.strip() and not row.dropped:
+            said.setdefault(row.run, []).append(row.text.strip())
+    late = _told_late(history)
+    for run in history.runs:
+        events = history.streams.get(run.id, ())
+        if run.id not in late and run.state == "done" and events and not _is_wiped(history, run):
+            kept = [text.strip() for text in kept_texts(events) if text.strip()]
+            if kept != said.get(run.id, []):
+                yield Violation(run.id, f"clients keep {_shown(kept)}, stored are {_shown(said.get(run.id, []))}")
+
+
+def _is_wiped(history: History, run: RunRow) -> bool:
+    return history.wiped_between(run.accepted_at, FOREVER)
+
+
+def _told_late(history: History) -> set[str]:
+    """Runs whose worker was held up, or gone, before it told their end: a sweep told it, and not what came before.
+
+    Clients have what came before from the table of steps; only the stream lacks it.
+    """
+    ended: dict[str, float] = {}
+    late: set[str] = set()
+    told: set[str] = set()
+    for note in history.notes:
+        if note.mark == "telling":
+            ended[note.run] = note.at
+        elif note.mark == "told" and note.run not in told:
+            told.add(note.run)
+            if note.at - ended.get(note.run, 0.0) > SWEPT_AFTER:
+                late.add(note.run)
+    return late
+
+
+def _shown(texts: Sequence[str]) -> str:
+    return str([text if len(text) <= 30 else f"{text[:12]}...{text[-12:]}" for text in texts])
+
+
 def kept_text(events: Sequence[Told]) -> str:
     """The text of the last step, after dropping what each new attempt told clients to drop."""
+    return (kept_texts(events) or [""])[-1]
+
+
+def kept_texts(events: Sequence[Told]) -> list[str]:
+    """The text of each step that has one."""
     kept: list[Told] = []
     for event in events:
         if event.type in {"attempt", "retry"}:
@@ -70,7 +120,7 @@ def kept_text(events: Sequence[Told]) -> str:
             kept = [told for told in kept if id_order(told.id) <= last]
         kept.append(event)
     pieces = [(id_order(event.id)[1] // STEP, str(event.data["text"])) for event in kept if event.type == "delta"]
-    return "".join(text for step, text in pieces if step == pieces[-1][0])
+    return ["".join(text for _, text in step) for _, step in groupby(pieces, key=lambda piece: piece[0])]
 
 
 def _is_whole(name: str, events: Sequence[Told]) -> Iterator[Violation]:

@@ -8,11 +8,16 @@ from typing import Any
 import pytest
 
 from shared.messages.run_events import event_id, terminal_id
+from tests.chaos.boundaries import Note
 from tests.chaos.checker import RULES, check
 from tests.chaos.history import (
+    Act,
     Answer,
+    Blocked,
     CostRow,
+    Disturbance,
     EffectRow,
+    Fenced,
     Follower,
     History,
     MessageRow,
@@ -39,7 +44,8 @@ def guessed(call: str, money: Decimal) -> CostRow:
 def run(name: str, ordinal: int, epoch: int, **changes: Any) -> RunRow:
     outcome = {"state": "done", "reply": f"reply {name}"}
     row = RunRow(
-        name, "c", ordinal, "message", "done", epoch, 1, terminal_id(epoch), outcome, True, 1000.0 + ordinal, name
+        name, "c", ordinal, "message", "done", epoch, 1, terminal_id(epoch), outcome, True, 1000.0 + ordinal, name,
+        1009.0 + ordinal,
     )  # fmt: skip
     return replace(row, **changes)
 
@@ -72,13 +78,13 @@ GOOD = History(
     runs=(run("a", 1, 2, attempts=2), run("b", 2, 3)),
     messages=(
         MessageRow("s", 1, "a", "user"),
-        MessageRow("s", 2, "a", "assistant", calls=("t1",)),
+        MessageRow("s", 2, "a", "assistant", calls=("t1",), text="Let me."),
         MessageRow("s", 3, "a", "tool_results", results=("t1",)),
-        MessageRow("s", 4, "a", "assistant"),
+        MessageRow("s", 4, "a", "assistant", text="reply a"),
         MessageRow("s", 5, "b", "user"),
-        MessageRow("s", 6, "b", "assistant"),
+        MessageRow("s", 6, "b", "assistant", text="reply b"),
     ),
-    effects=(EffectRow("a", "exec", "done", succeeded=True),),
+    effects=(EffectRow("a", "exec", "done", succeeded=True), EffectRow("b", "exec", "in_doubt", succeeded=False)),
     reservations=tuple(
         ReservationRow(call, f"w{epoch}", run_, "c", epoch, Decimal(1), settled=True)
         for call, run_, epoch in (("c1", "a", 1), ("c2", "a", 1), ("c3", "a", 2), ("c4", "b", 3))
@@ -90,7 +96,26 @@ GOOD = History(
     answers=(Answer("a", "a", "reply a"), Answer("b", "b", "reply b")),
     calls={"c1": 1, "c2": 1, "c3": 1, "c4": 1},
     billed={"c1": TOKENS, "c2": TOKENS, "c3": TOKENS, "c4": TOKENS},
-    acts={"a": 1},
+    spoiled=frozenset({"c9"}),
+    acts=(Act("a", 1003.0, 1004.0), Act("b", 1013.2, 1013.5)),
+    stamps={"a": ("a:1:1", "a:1:1")},
+    last_ordinals={"c": 2},
+    fenced=(Fenced(1, 1004.5),),
+    blocked=(Blocked(3, 1001.0, 1009.0, "sleep"),),
+    deaths={1: 1004.2, 2: 1013.6},
+    notes=(
+        Note(1001.5, 1, "claimed", "c", "a", "1"),
+        Note(1003.0, 1, "acting", "c", "a", "a:1:0 exec"),
+        Note(1004.0, 1, "storing results", "c", "a"),
+        Note(1004.6, 2, "claimed", "c", "a", "2"),
+        Note(1010.0, 2, "telling", "c", "a"),
+        Note(1010.1, 2, "told", "c", "a"),
+        Note(1012.0, 2, "claimed", "c", "b", "3"),
+        Note(1013.1, 2, "acting", "c", "b", "b:1:0 exec"),
+        Note(1013.9, 3, "claimed", "c", "b", "4"),
+        Note(1014.0, 3, "telling", "c", "b"),
+        Note(1014.1, 3, "told", "c", "b"),
+    ),
 )
 
 
@@ -144,6 +169,33 @@ PLANTED: dict[str, tuple[str, Callable[[], History]]] = {
         lambda: replace(GOOD, answers=(Answer("a", "a", "reply a"), Answer("a", "b", "reply b"))),
     ),
     "a process crashes": ("none_crashed", lambda: replace(GOOD, crashes=("gateway-0.log: ended with 70",))),
+    "a run waits although somebody could take it": ("none_waits_long", lambda: with_notes_later("b", 20.0)),
+    "an entry is left that nobody will read": ("inbound_drained", lambda: replace(GOOD, inbound=("1-1",))),
+    "an ordinal is left out": ("ordinals_whole", lambda: with_run(ordinal=3)),
+    "an ordinal is given twice": ("ordinals_whole", lambda: with_run(ordinal=1)),
+    "a conversation counts more rows than it has": (
+        "ordinals_whole",
+        lambda: replace(GOOD, last_ordinals={"c": 3}),
+    ),
+    "a run is taken from a worker that is well": (
+        "claims_explained",
+        lambda: replace(GOOD, deaths={}, fenced=()),
+    ),
+    "a worker is fenced for a blocked loop": (
+        "no_takeover_while_blocked",
+        lambda: replace(GOOD, fenced=(*GOOD.fenced, Fenced(3, 1008.0))),
+    ),
+    "clients keep what is not stored": ("steps_kept", lambda: with_stale_piece()),
+    "clients drop what is stored": ("steps_kept", lambda: with_dropped_step()),
+    "an act that had long ended is in doubt": ("doubts_explained", lambda: with_death_of_2_at(1020.0)),
+    "an act is repeated under another key": (
+        "repeated_under_one_key",
+        lambda: replace(GOOD, stamps={"a": ("a:1:1", "a:3:1")}),
+    ),
+    "a call of the last attempt is guessed": (
+        "guesses_explained",
+        lambda: replace(GOOD, costs=(*GOOD.costs[:3], guessed("c4", Decimal(1)))),
+    ),
     "an idle conversation is owned": ("none_owned", lambda: replace(GOOD, owned=("c",))),
     "a message is missing": ("history_linear", lambda: replace(GOOD, messages=without_message(3))),
     "two answers follow each other": ("history_linear", lambda: with_message(4, role="assistant")),
@@ -192,8 +244,8 @@ PLANTED: dict[str, tuple[str, Callable[[], History]]] = {
     "a guess is above the worst case": ("costs_right", lambda: with_guess(Decimal(2))),
     "a guess is below what was billed": ("costs_right", lambda: with_guess(Decimal("0.0001"))),
     "the sums differ": ("sums_agree", lambda: with_reservation(settled=False)),
-    "an act happens twice": ("acted_at_most_once", lambda: replace(GOOD, acts={"a": 2})),
-    "an act is said to be done and never was": ("acts_told_truly", lambda: replace(GOOD, acts={})),
+    "an act happens twice": ("acted_at_most_once", lambda: replace(GOOD, acts=(*GOOD.acts, GOOD.acts[0]))),
+    "an act is said to be done and never was": ("acts_told_truly", lambda: replace(GOOD, acts=())),
     "a run is done with an open act": (
         "acts_told_truly",
         lambda: replace(GOOD, effects=(EffectRow("a", "exec", "intended", succeeded=False),)),
@@ -210,6 +262,23 @@ def with_stale_piece() -> History:
     events = list(stream_of_a())
     events[5] = replace(events[5], data={"keep": event_id(1, 1, 3)})
     return replace(GOOD, streams={**GOOD.streams, "a": tuple(events)})
+
+
+def with_dropped_step() -> History:
+    """The new attempt tells clients to drop a step that is stored."""
+    events = list(stream_of_a())
+    events[5] = replace(events[5], data={"keep": "0-1"})
+    return replace(GOOD, streams={**GOOD.streams, "a": tuple(events)})
+
+
+def with_death_of_2_at(time: float) -> History:
+    later = tuple(replace(note, at=time + 1) if note.at > 1013.5 else note for note in GOOD.notes)
+    return replace(GOOD, deaths={**GOOD.deaths, 2: time}, notes=later)
+
+
+def with_notes_later(run: str, seconds: float) -> History:
+    notes = tuple(replace(note, at=note.at + seconds) if note.run == run else note for note in GOOD.notes)
+    return replace(GOOD, notes=notes)
 
 
 def test_a_good_history_breaks_no_rule() -> None:
@@ -235,6 +304,22 @@ def test_pieces_that_redis_lost_when_it_was_emptied_are_forgiven() -> None:
     assert check(wiped) == {}
     twice = replace(with_stream(B[3], B[3]), wipes=((1003.0, 1003.1),))
     assert set(check(twice)) == {"ids_increase", "one_end"}
+
+
+def test_a_fault_excuses_what_it_held_up_and_nothing_else() -> None:
+    """A rule that forgave every wait while faults come would never turn red in a chaos run."""
+    late = with_notes_later("b", 20.0)
+    assert "none_waits_long" not in check(replace(late, disturbances=(Disturbance("kill postgres", 1020.0, 1025.0),)))
+    assert "none_waits_long" in check(replace(late, disturbances=(Disturbance("kill postgres", 1001.0, 1002.0),)))
+    doubtful = with_death_of_2_at(1020.0)
+    assert "doubts_explained" not in check(replace(doubtful, disturbances=(Disturbance("pause", 1013.0, 1019.0, 2),)))
+    assert "doubts_explained" in check(replace(doubtful, disturbances=(Disturbance("pause", 1013.0, 1019.0, 9),)))
+
+
+def test_a_stream_whose_end_was_told_by_a_sweep_may_lack_pieces() -> None:
+    """Its worker was held up after the commit; clients have the rest from the table of steps."""
+    swept = tuple(replace(note, at=note.at + 2) if note.mark == "told" else note for note in GOOD.notes)
+    assert check(replace(with_stream(*without(B, 2)), notes=swept)) == {}
 
 
 def test_what_an_attempt_makes_void_is_not_kept() -> None:
