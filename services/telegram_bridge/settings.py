@@ -5,6 +5,8 @@ from datetime import timedelta
 from urllib.parse import urlsplit
 
 from services.telegram_bridge.rules.backoff import Backoff
+from services.telegram_bridge.rules.message import Manner
+from services.telegram_bridge.rules.people import People
 from shared.errors import ConfigError
 from shared.runtime.settings import Configuration
 
@@ -24,6 +26,10 @@ class Settings:
     timeout: timedelta
     connect_timeout: timedelta
     backoff: Backoff
+    poll: timedelta
+    people: People
+    manner: Manner
+    stream_ttl: timedelta
 
     @classmethod
     def of(cls, configuration: Configuration) -> "Settings":
@@ -43,6 +49,13 @@ class Settings:
                 telegram.reconnect_factor,
                 telegram.reconnect_jitter,
             ),
+            poll=timedelta(seconds=telegram.poll_timeout),
+            people=People(telegram.allowed, telegram.contacts),
+            manner=Manner(
+                deadline=timedelta(seconds=configuration.run.deadline_seconds),
+                capacity=configuration.behavior.queue_capacity,
+            ),
+            stream_ttl=timedelta(seconds=configuration.run.stream_ttl_seconds),
         )
 
 

@@ -17,7 +17,10 @@ class Deliveries(Protocol):
     """
 
     async def lead(self, bridge: UUID) -> int | None:
-        """Lead the channel from here on, with the epoch to claim under; ``None``: this bridge was fenced, or drains."""
+        """Lead the channel from here on; the epoch to claim under.
+
+        ``None``: another bridge leads that is alive and does not drain, or this one was fenced or drains.
+        """
         ...
 
     async def claim(

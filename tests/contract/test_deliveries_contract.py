@@ -106,9 +106,15 @@ async def test_only_the_leader_claims(world: DeliveriesWorld) -> None:
     """Two bridges that send at once would send twice."""
     await world.put("hello")
     old = await leader(world)
+    other = await world.hire()
+    assert await world.deliveries.lead(other) is None
+    again = await world.deliveries.lead(old.bridge)
+    assert again is not None
+    assert again > old.epoch
+    await world.fleet.drain(old.bridge)
     new = await leader(world)
 
-    assert new.epoch > old.epoch
+    assert new.epoch > again
     assert await world.deliveries.claim(bridge=old.bridge, epoch=old.epoch, in_hand=(), limit=1) is None
     assert await world.deliveries.claim(bridge=old.bridge, epoch=new.epoch, in_hand=(), limit=1) is None
     assert (await new.claims_one()).text == "hello"
@@ -117,8 +123,9 @@ async def test_only_the_leader_claims(world: DeliveriesWorld) -> None:
 async def test_who_was_fenced_or_drains_claims_nothing_and_never_leads(world: DeliveriesWorld) -> None:
     """What it claimed would be in doubt at once."""
     await world.put("hello")
-    drained, fenced = await leader(world), await leader(world)
+    drained = await leader(world)
     await world.fleet.drain(drained.bridge)
+    fenced = await leader(world)
     await fenced.dies()
 
     assert await world.deliveries.claim(bridge=fenced.bridge, epoch=fenced.epoch, in_hand=(), limit=1) is None
@@ -231,9 +238,12 @@ async def test_what_a_dead_bridge_was_sending_is_in_doubt(world: DeliveriesWorld
     await world.put("2", conversation="telegram:8")
     old = await leader(world)
     first = (await old.claims(limit=1))[0]
+    await world.fleet.drain(old.bridge)
     me = await leader(world)
     other = await me.claims_one()
-    assert await world.deliveries.doubt_abandoned() == 0  # it lost the lead, but lives: it will say what became of it
+    assert (
+        await world.deliveries.doubt_abandoned() == 0
+    )  # it gave up the lead, but lives: it will say what became of it
     await old.dies()
 
     assert sum(await asyncio.gather(*(world.deliveries.doubt_abandoned() for _ in range(3)))) == 1

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import structlog
 
-from services.telegram_bridge.ports import BotAccount, TokenRefused
+from services.telegram_bridge.ports import Bot, Introduced, TokenRefused
 from services.telegram_bridge.rules.backoff import Backoff
 from services.telegram_bridge.rules.standing import Standing
 from shared.errors import TryLater
@@ -15,9 +15,9 @@ log = structlog.get_logger(__name__)
 
 
 async def introduce_bot(
-    account: BotAccount, clock: Clock, backoff: Backoff, chance: random.Random, show: Callable[[Standing], None]
-) -> None:
-    """Ask until Telegram answers, and show how it stands; returns when the bot is known or its token refused."""
+    account: Introduced, clock: Clock, backoff: Backoff, chance: random.Random, show: Callable[[Standing], None]
+) -> Bot | None:
+    """Ask until Telegram answers, and show how it stands; ``None`` when the token is refused."""
     show(Standing("connecting"))
     failures = 0
     while True:
@@ -27,7 +27,7 @@ async def introduce_bot(
             show(Standing("idle"))
             told = "Telegram refuses the token: the bridge idles; set the right one and start again"
             log.error(told)  # noqa: TRY400 - a traceback would say nothing more
-            return
+            return None
         except TryLater as fault:
             failures += 1
             pause = backoff.pause(failures, chance=chance.random(), asked=fault.after)
@@ -35,8 +35,5 @@ async def introduce_bot(
             await clock.sleep(pause.total_seconds())
         else:
             show(Standing("ready", bot.username))
-            log.info(
-                "the bot is known; this version takes no messages from Telegram yet, they wait there for a later one",
-                bot=bot.username,
-            )
-            return
+            log.info("bot_known", bot=bot.username)
+            return bot

@@ -47,6 +47,8 @@ class InMemoryDeliveries:
         """See ``Deliveries.lead``."""
         if not self._is_alive(bridge):
             return None
+        if self._leader and self._leader[0] != bridge and self._is_alive(self._leader[0]):
+            return None
         epoch = (self._leader[1] if self._leader else 0) + 1
         self._leader = (bridge, epoch)
         return epoch

@@ -48,15 +48,16 @@ class Account:
         return answer
 
 
-async def introduced(*answers: Bot | Exception) -> tuple[list[Standing], list[float]]:
+async def introduced(*answers: Bot | Exception) -> tuple[Bot | None, list[Standing], list[float]]:
     clock, shown = ListedClock(), list[Standing]()
-    await introduce_bot(Account(*answers), clock, BACKOFF, CHANCE, shown.append)
-    return shown, clock.waits
+    bot = await introduce_bot(Account(*answers), clock, BACKOFF, CHANCE, shown.append)
+    return bot, shown, clock.waits
 
 
 async def test_it_asks_again_until_telegram_answers() -> None:
     """And waits as long as Telegram asks for."""
-    shown, waits = await introduced(TryLater("x"), TryLater("x", after=30), Bot(1, "lucyd_bot"))
+    bot, shown, waits = await introduced(TryLater("x"), TryLater("x", after=30), Bot(1, "lucyd_bot"))
+    assert bot == Bot(1, "lucyd_bot")
     assert shown == [Standing("connecting"), Standing("ready", "lucyd_bot")]
     assert 0.8 <= waits[0] <= 1.2
     assert waits[1] == 30
@@ -64,7 +65,7 @@ async def test_it_asks_again_until_telegram_answers() -> None:
 
 async def test_a_refused_token_is_not_tried_again() -> None:
     """It would not get better by itself."""
-    assert await introduced(TokenRefused("no")) == ([Standing("connecting"), Standing("idle")], [])
+    assert await introduced(TokenRefused("no")) == (None, [Standing("connecting"), Standing("idle")], [])
 
 
 @given(st.integers(0, 10**6), st.floats(0, 1))

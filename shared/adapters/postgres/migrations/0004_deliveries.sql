@@ -23,19 +23,24 @@ alter table deliveries
 create unique index deliveries_order on deliveries (conversation, ordinal, part) where not beside;
 create index deliveries_line on deliveries (channel, conversation, ordinal, part) where state in ('pending', 'sending');
 
--- From here on this bridge leads; whoever led before claims nothing any more. Null: it is not a living one.
+-- From here on this bridge leads, under a new epoch, unless another one does that is alive. Who drains has given the lead up.
+-- Null: another leads, or this one is not a living one.
 create function lucyd_lead_channel(p_channel text, p_bridge uuid) returns bigint language plpgsql as $$
 declare
-  v_epoch bigint;
+  v_leader channel_leaders;
 begin
   perform 1 from workers where id = p_bridge and state = 'alive' for key share;
   if not found then
     return null;
   end if;
-  insert into channel_leaders as l (channel, bridge, epoch) values (p_channel, p_bridge, 1)
-    on conflict (channel) do update set bridge = excluded.bridge, epoch = l.epoch + 1, since = now()
-    returning epoch into v_epoch;
-  return v_epoch;
+  insert into channel_leaders (channel, bridge, epoch) values (p_channel, p_bridge, 0) on conflict (channel) do nothing;
+  select * into v_leader from channel_leaders where channel = p_channel for update;
+  if v_leader.bridge <> p_bridge and exists (select 1 from workers where id = v_leader.bridge and state = 'alive') then
+    return null;
+  end if;
+  update channel_leaders set bridge = p_bridge, epoch = epoch + 1, since = now()
+    where channel = p_channel returning * into v_leader;
+  return v_leader.epoch;
 end $$;
 
 -- Takes the next delivery of up to `p_limit` conversations: what is due, stands first in its conversation, and has nothing of

@@ -1,0 +1,246 @@
+"""A Bot API of our own on 127.0.0.1: real HTTP, real offset semantics, and faults as they are asked for."""
+
+import asyncio
+import contextlib
+import json
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+TOKEN = "123456789:CANARY-tellNobodyThisToken_aaaaaaaa"
+BOT = 123456789
+ANNA = 7
+LONGEST_POLL = 30.0
+
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What happens to a call instead of a good answer; ``done`` says whether it takes effect all the same."""
+
+    kind: Literal["answer", "cut", "hang"]
+    done: bool = False
+    status: int = 500
+    document: Document | None = None
+    seconds: float = 0.0
+    chat: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A message that Telegram has shown to somebody."""
+
+    id: int
+    chat: int
+    text: str
+    topic: int | None = None
+    button: str | None = None
+
+
+@dataclass(slots=True)
+class FakeBotApi:
+    """The server. ``sent`` is what people see, ``calls`` every call that arrived, by its method."""
+
+    url: str = ""
+    sent: list[Sent] = field(default_factory=list)
+    calls: list[str] = field(default_factory=list)
+    paths: set[str] = field(default_factory=set)
+    pressed: dict[str, str] = field(default_factory=dict)
+    refuses_token: bool = False
+    _updates: list[dict[str, Any]] = field(default_factory=list)
+    _next_update: int = 1000
+    _faults: dict[str, list[Fault]] = field(default_factory=lambda: defaultdict(list))
+    _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+    _polls: int = 0
+    _held: dict[str, asyncio.Event] = field(default_factory=dict)
+
+    @property
+    def waiting(self) -> list[int]:
+        """Updates that the bot has not confirmed."""
+        return [update["update_id"] for update in self._updates]
+
+    def said_to(self, chat: int) -> list[str]:
+        """Texts that a chat has seen, in their order."""
+        return [message.text for message in self.sent if message.chat == chat]
+
+    async def writes(self, text: str | None, *, sender: int = ANNA, **fields: Any) -> int:
+        """A person writes to the bot in private; ``fields`` are added to the message. The number of the update."""
+        message = {
+            "message_id": self._next_update,
+            "from": {"id": sender, "is_bot": False, "first_name": "Anna", "username": f"person_{sender}"},
+            "chat": {"id": sender, "type": "private"},
+            "date": 1_800_000_000,
+            **({"text": text} if text is not None else {}),
+            **fields,
+        }
+        return await self.tells({"message": message})
+
+    async def presses(self, button: str, *, sender: int = ANNA, chat: int | None = None) -> int:
+        """A person presses a button below one of the bot's messages."""
+        message = {"message_id": 1, "chat": {"id": chat or sender, "type": "private"}, "date": 1_800_000_000}
+        person = {"id": sender, "is_bot": False, "first_name": "Anna"}
+        press = {"id": f"press-{self._next_update}", "from": person, "message": message, "data": button}
+        return await self.tells({"callback_query": press})
+
+    async def tells(self, update: Document, *, number: int | None = None) -> int:
+        """Any update."""
+        number = self._next_update if number is None else number
+        self._next_update = number + 1
+        self._updates.append({"update_id": number, **update})
+        async with self._changed:
+            self._changed.notify_all()
+        return number
+
+    def fail(self, method: str, *faults: Fault) -> None:
+        """The next calls of this method meet these faults, one each."""
+        self._faults[method].extend(faults)
+
+    def hold(self, method: str) -> Callable[[], None]:
+        """Calls of this method take effect and are not answered until the function returned is called."""
+        event = self._held.setdefault(method, asyncio.Event())
+
+        def let_go() -> None:
+            self._held.pop(method, None)
+            event.set()
+
+        return let_go
+
+    async def until(self, condition: Callable[[], bool], seconds: float = 10.0) -> None:
+        """Wait for something to be seen here."""
+        async with asyncio.timeout(seconds):
+            async with self._changed:
+                await self._changed.wait_for(condition)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                method, path, length = _head(head)
+                body = await reader.readexactly(length)
+                self.paths.add(path)
+                answer = await self._answer(method, json.loads(body or b"{}"))
+                if answer is None:
+                    writer.transport.abort()
+                    return
+                status, document = answer
+                payload = document if isinstance(document, bytes) else json.dumps(document).encode()
+                writer.write(b"HTTP/1.1 %d x\r\ncontent-length: %d\r\n\r\n" % (status, len(payload)) + payload)
+                await writer.drain()
+        with contextlib.suppress(ConnectionError):
+            writer.close()
+
+    async def _answer(self, method: str, order: Document) -> tuple[int, Any] | None:
+        self.calls.append(method)
+        async with self._changed:
+            self._changed.notify_all()
+        if self.refuses_token:
+            return 401, {"ok": False, "error_code": 401, "description": "Unauthorized"}
+        fault = self._fault(method, order)
+        if fault is not None and fault.kind == "hang":
+            await self._do(method, order) if fault.done else None
+            await asyncio.sleep(fault.seconds)
+            return None
+        if fault is not None and fault.kind == "answer":
+            await self._do(method, order) if fault.done else None
+            return fault.status, _refusal(fault)
+        if fault is not None and not fault.done:
+            return None
+        answer = await self._do(method, order)
+        if (held := self._held.get(method)) is not None:
+            await held.wait()
+        return None if fault is not None else answer
+
+    def _fault(self, method: str, order: Document) -> Fault | None:
+        for fault in self._faults[method]:
+            if fault.chat is None or fault.chat == order.get("chat_id"):
+                self._faults[method].remove(fault)
+                return fault
+        return None
+
+    async def _do(self, method: str, order: Document) -> tuple[int, Any]:
+        match method:
+            case "getMe":
+                return _good({"id": BOT, "is_bot": True, "first_name": "Lucyd", "username": "lucyd_bot"})
+            case "getUpdates":
+                return await self._get_updates(order)
+            case "sendMessage":
+                return await self._send_message(order)
+            case "answerCallbackQuery":
+                self.pressed[order["callback_query_id"]] = order.get("text", "")
+                return _good(True)
+        return 404, {"ok": False, "error_code": 404, "description": "Not Found"}
+
+    async def _get_updates(self, order: Document) -> tuple[int, Any]:
+        """Confirms what is before the offset, and waits for something; the newest of several polls wins."""
+        self._polls += 1
+        mine = self._polls
+        if (offset := order.get("offset")) is not None:
+            self._updates = [update for update in self._updates if update["update_id"] >= offset]
+        async with self._changed:
+            self._changed.notify_all()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(order.get("timeout", 0), LONGEST_POLL)):
+                    await self._changed.wait_for(lambda: self._updates or self._polls != mine)
+        if self._polls != mine:
+            return 409, {"ok": False, "error_code": 409, "description": "Conflict: terminated by other getUpdates"}
+        return _good(self._updates[: order.get("limit", 100)])
+
+    async def _send_message(self, order: Document) -> tuple[int, Any]:
+        text = order["text"]
+        if not text.strip() or len(text.encode("utf-16-le")) // 2 > 4096:
+            return 400, {"ok": False, "error_code": 400, "description": "Bad Request: message is empty or too long"}
+        rows = order.get("reply_markup", {}).get("inline_keyboard", [])
+        button = rows[0][0]["callback_data"] if rows else None
+        message = Sent(len(self.sent) + 1, order["chat_id"], text, order.get("message_thread_id"), button)
+        self.sent.append(message)
+        async with self._changed:
+            self._changed.notify_all()
+        return _good({"message_id": message.id, "chat": {"id": message.chat}, "text": message.text})
+
+
+@contextlib.asynccontextmanager
+async def fake_bot_api(port: int = 0) -> AsyncIterator[FakeBotApi]:
+    """Serve until the block ends."""
+    telegram = FakeBotApi()
+    connections: set[asyncio.Task[None]] = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        connections.add(task)
+        try:
+            await telegram._serve(reader, writer)
+        finally:
+            connections.discard(task)
+            writer.transport.abort()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", port, limit=2**22)
+    telegram.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    try:
+        yield telegram
+    finally:
+        server.close()
+        for task in list(connections):
+            task.cancel()
+        await asyncio.gather(*connections, return_exceptions=True)
+
+
+def _head(head: bytes) -> tuple[str, str, int]:
+    line, *headers = head.decode("latin-1").split("\r\n")
+    path = line.split(" ")[1]
+    named = dict(header.lower().split(": ", 1) for header in headers if ": " in header)
+    return path.rpartition("/")[2], path, int(named.get("content-length", "0"))
+
+
+def _good(result: Any) -> tuple[int, Any]:
+    return 200, {"ok": True, "result": result}
+
+
+def _refusal(fault: Fault) -> Any:
+    if fault.document is not None:
+        return fault.document
+    document: dict[str, Any] = {"ok": False, "error_code": fault.status, "description": f"fault {fault.status}"}
+    if fault.status == 429:
+        document["parameters"] = {"retry_after": max(1, round(fault.seconds))}
+    return document
