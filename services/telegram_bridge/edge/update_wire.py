@@ -67,4 +67,4 @@ def _text(document: Mapping[str, Any], name: str) -> str:
 
 def _number(document: object, name: str) -> int | None:
     found = document.get(name) if isinstance(document, dict) else None
-    return found if isinstance(found, int) and not isinstance(found, bool) else None
+    return found if isinstance(found, int) and not isinstance(found, bool) and abs(found) < 2**63 else None
