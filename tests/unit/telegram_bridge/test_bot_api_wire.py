@@ -141,7 +141,9 @@ def test_a_place_and_its_conversation_are_the_same(place: Place) -> None:
     assert place_of(place.conversation) == place
 
 
-@pytest.mark.parametrize("key", ["telegram:", "telegram:7:", "telegram:7:-3", "telegram:\u0667", "cli", "http:telegram:7"])
+@pytest.mark.parametrize(
+    "key", ["telegram:", "telegram:7:", "telegram:7:-3", "telegram:\u0667", "cli", "http:telegram:7"]
+)
 def test_other_conversations_are_no_place(key: str) -> None:
     """A key is not guessed at."""
     assert place_of(key) is None
