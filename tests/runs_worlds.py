@@ -22,7 +22,7 @@ from shared.domain.run import Accepted, AskedApproval, Claim, ClaimRefusal, Inte
 from shared.ids import new_id
 from shared.ports.fleet import Fleet
 from shared.ports.history import Transcripts
-from shared.ports.runs import Cached, Inbox, Runs
+from shared.ports.runs import Cached, FinishedRun, Inbox, Runs
 from tests.builders import CONVERSATION, ROUTES, call, identity, new_run, said, settlement, waiting, write
 
 
@@ -154,6 +154,11 @@ class World(ABC):
     async def store(self, claim: Claim, write: Write, *, worker: UUID | None = None) -> bool:
         """Whether the conversation is still this worker's."""
         return (await self.written(claim, write, worker=worker)).more
+
+    async def ended(self, *runs: UUID) -> list[FinishedRun]:
+        """Their ends, in the order of the question; all of them have ended."""
+        found = {finished.run: finished for finished in await self.runs.outcomes(runs)}
+        return [found[run] for run in runs]
 
     async def fence(self, worker: UUID | None = None) -> Sequence[str] | None:
         return await self.fleet.fence(worker or self.me, beat=None, state="fenced")

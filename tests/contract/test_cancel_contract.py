@@ -107,7 +107,7 @@ async def test_a_merged_run_stands_for_its_leader(world: World) -> None:
 
     ended = await world.runs.cancel(second.run, reason="x")
     assert (ended.status, ended.run) == ("ended", first.run)
-    outcomes = await world.runs.outcomes([first.run, second.run])
+    outcomes = await world.ended(first.run, second.run)
     assert [one.outcome["state"] for one in outcomes] == ["cancelled", "cancelled"]
 
 

@@ -58,7 +58,7 @@ async def test_the_next_text_of_who_was_asked_is_the_answer(world: World) -> Non
     assert [body["role"] for body in bodies(taken)] == ["user", "assistant"]
     stored = await world.written(taken, final_write(taken, "done"))
     assert list(stored.followers) == [answer.run]
-    leader, follower = await world.runs.outcomes([claim.run, answer.run])
+    leader, follower = await world.ended(claim.run, answer.run)
     assert follower.outcome == {**leader.outcome, "run_id": str(answer.run), "merged_into": str(claim.run)}
     assert follower.terminal == leader.terminal
 
