@@ -52,17 +52,20 @@ def story(rows: StoryRows) -> dict[str, Any]:
 def _entries(rows: StoryRows) -> Iterator[Entry]:
     """In an order that makes sense where two happened in one transaction."""
     yield from _beginning(rows)
-    yield from _from_events(rows.events)
     yield from _lost_workers(rows)
+    yield from _from_events(rows.events)
+    # One transaction stores an answer, its step, and the tools it asked for; another their results and their step.
+    yield from _calls(rows.calls)
     for effect in rows.effects:
-        yield _entry("tool", effect["intended_at"], effect, "tool", "class", "state", "step", "call_index", "epoch")
+        if effect["intended_at"] == effect.get("ended_at"):
+            yield _tool(effect)
         yield from _moment("tool_ended", effect.get("ended_at"), effect, "tool", "state", "step", "call_index")
+    for step in rows.steps:
+        yield _entry("step_stored", step["stored_at"], step, "step", "epoch")
+    yield from (_tool(effect) for effect in rows.effects if effect["intended_at"] != effect.get("ended_at"))
     for approval in rows.approvals:
         yield _entry("approval_asked", approval["asked_at"], approval, "tool", "step", "call_index")
         yield from _moment("approval_decided", approval.get("decided_at"), approval, "tool", "state", "decided_by")
-    yield from _calls(rows.calls)
-    for step in rows.steps:
-        yield _entry("step_stored", step["stored_at"], step, "step", "epoch")
     yield from _end(rows.run)
     for delivery in rows.deliveries:
         yield _entry("delivery", delivery["created_at"], delivery, *_OF_DELIVERIES)
@@ -70,6 +73,10 @@ def _entries(rows: StoryRows) -> Iterator[Entry]:
     for webhook in rows.webhooks:
         yield _entry("webhook", webhook["created_at"], webhook, *_OF_WEBHOOKS)
         yield from _moment("webhook_sent", webhook.get("sent_at"), webhook, "webhook", "target", "attempts")
+
+
+def _tool(effect: Row) -> Entry:
+    return _entry("tool", effect["intended_at"], effect, "tool", "class", "state", "step", "call_index", "epoch")
 
 
 def _beginning(rows: StoryRows) -> Iterator[Entry]:

@@ -178,3 +178,16 @@ def test_a_run_is_named_by_its_id_or_the_beginning_of_it() -> None:
     for bad in ("", "0198", "zzzzzzzzz", "0198abcd" * 5, "\uff10" * 8):
         with pytest.raises(BadInput):
             ids_named(bad)
+
+
+def test_what_one_transaction_stored_is_told_in_the_order_in_which_it_came_about() -> None:
+    """All its rows have one time; a tool does not begin before the answer that asked for it."""
+    begun = {"tool": "exec", "class": "once", "state": "done", "step": 1, "call_index": 0, "epoch": 1,
+             "intended_at": at(2), "ended_at": at(3)}  # fmt: skip
+    local = {**begun, "tool": "note", "class": "local", "intended_at": at(3), "ended_at": at(3)}
+    steps = [{"step": 0, "epoch": 1, "stored_at": at(2)}, {"step": 1, "epoch": 1, "stored_at": at(3)}]
+    told = tell(effects=[begun, local], calls=[call(2)], steps=steps)
+    assert [(entry["what"], entry.get("tool")) for entry in told["story"][1:-2]] == [
+        ("model", None), ("step_stored", None), ("tool", "exec"),
+        ("tool_ended", "exec"), ("tool", "note"), ("tool_ended", "note"), ("step_stored", None),
+    ]  # fmt: skip
