@@ -66,6 +66,8 @@ class Bridge:
         if settings.token is None:
             log.info(f"no Telegram token is set: the bridge idles; set {settings.token_variable} and start again")
         else:
+            if not settings.people.allowed:
+                log.warning("anybody_may_write")
             async with open_bot_api(
                 settings.api_url, settings.token, timeout=settings.timeout, connect_timeout=settings.connect_timeout
             ) as account:

@@ -367,3 +367,39 @@ async def test_a_bridge_that_is_told_to_stop_ends_what_it_has_begun(
         let_go()
         assert await asyncio.wait_for(bridge.process.wait(), 20) == 0
         assert await states(database) == {"sent": 1, "pending": 1}
+
+
+CONFIG = """
+[telegram]
+text_chunk_limit = 40
+[models.primary]
+provider = "offline"
+model = "offline"
+"""
+
+
+async def test_a_person_writes_and_the_agent_answers(
+    surroundings: Surroundings, telegram: FakeBotApi, database: Database
+) -> None:
+    """From the phone to the agent and back, in parts of the size that Telegram takes, in their order."""
+    config = surroundings.data_dir / "lucyd.toml"
+    config.write_text(CONFIG, "utf-8")
+    environment = settings(telegram, LUCYD_CONFIG=str(config))
+    async with (
+        started("agent_worker", surroundings, LUCYD_CONFIG=str(config)) as worker,
+        started("telegram_bridge", surroundings, **environment) as bridge,
+    ):
+        await leads(bridge)
+        await telegram.writes("who are you and what can you do?")
+
+        async def answered() -> bool:
+            state = await database.value("select state from runs where conversation = 'telegram:7'")
+            parts = await states(database)
+            return state == "done" and set(parts) == {"sent"}
+
+        await until(answered, 20, lambda: bridge.said() + worker.said())
+        reply: str = await database.value("select outcome ->> 'reply' from runs where conversation = 'telegram:7'")
+        seen = telegram.said_to(ANNA)
+        assert len(seen) > 1
+        assert all(len(part) <= 40 for part in seen)
+        assert "".join("".join(seen).split()).startswith("".join(reply.split()))
