@@ -25,6 +25,8 @@ from shared.ports.history import Transcripts
 from shared.ports.runs import Cached, FinishedRun, Inbox, Runs
 from tests.builders import CONVERSATION, ROUTES, call, identity, new_run, said, settlement, waiting, write
 
+NO_TIME = timedelta(0)
+
 
 @dataclass(frozen=True, slots=True)
 class Booked:

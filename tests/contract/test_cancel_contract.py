@@ -8,9 +8,7 @@ import pytest
 from shared.errors import Conflict, LostClaim
 from shared.ids import new_id
 from tests.builders import CHAT, CONVERSATION, bodies, chat_message, ending, final_write, key, new_run, said, write
-from tests.runs_worlds import World, with_question, with_tools_open
-
-NO_TIME = timedelta(0)
+from tests.runs_worlds import NO_TIME, World, with_question, with_tools_open
 
 
 async def test_a_run_that_nobody_has_in_hand_ends_at_once(world: World) -> None:

@@ -1,7 +1,6 @@
 """Whoever has lost a claim changes nothing; asked of the fake and of Postgres."""
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -21,9 +20,7 @@ from tests.builders import (
     waiting,
     write,
 )
-from tests.runs_worlds import World, with_tools_open
-
-NO_TIME = timedelta(0)
+from tests.runs_worlds import NO_TIME, World, with_tools_open
 
 
 def _writes(claim: Claim) -> Sequence[Write]:

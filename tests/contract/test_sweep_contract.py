@@ -7,9 +7,7 @@ from tests.builders import (
     final_write,
     new_run,
 )
-from tests.runs_worlds import World
-
-NO_TIME = timedelta(0)
+from tests.runs_worlds import NO_TIME, World
 
 
 async def test_orphans_are_what_nobody_living_owns(world: World) -> None:

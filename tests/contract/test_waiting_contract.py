@@ -23,9 +23,7 @@ from tests.builders import (
     waiting,
     write,
 )
-from tests.runs_worlds import World, with_question
-
-NO_TIME = timedelta(0)
+from tests.runs_worlds import NO_TIME, World, with_question
 
 
 async def test_a_run_that_waits_holds_neither_owner_nor_slot(world: World) -> None:
