@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import random
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Protocol, TypeVar
@@ -165,8 +166,10 @@ def _alone(conversation: str, rounds: Rounds) -> Sequence[Callable[[], Awaitable
     desk = rounds.desk
 
     async def work() -> None:
-        await work_alone(conversation, rounds.hand)
-        await asyncio.Event().wait()  # until the signal is heeded
+        parent = os.getppid()
+        await work_alone(conversation, rounds.hand, is_wanted=lambda: os.getppid() == parent)
+        signal.raise_signal(signal.SIGTERM)  # and so it says goodbye, as every worker does
+        await asyncio.Event().wait()
 
     return (work, lambda: sweep_for_ever(rounds.mind_what_is_in_hand, desk.clock, desk.chance))
 

@@ -1,18 +1,12 @@
-"""The whole life of a worker that was started for one conversation, because its run may be poison."""
+"""The whole work of a process that was started for one conversation, because its run may be poison."""
 
-import os
-import signal
+from collections.abc import Callable
 
 from services.agent_worker.actions.take_work import WorkInHand
 
 
-async def work_alone(conversation: str, hand: WorkInHand) -> None:
-    """Work on it and tell this process to end, so that it says goodbye as every worker does.
-
-    It ends as well when the one that started it is gone.
-    """
+async def work_alone(conversation: str, hand: WorkInHand, *, is_wanted: Callable[[], bool]) -> None:
+    """Work on it until nothing is left, or until the one that asked for it is gone."""
     hand.take(conversation)
-    parent = os.getppid()
-    while hand.count and os.getppid() == parent:
+    while hand.count and is_wanted():
         await hand.slot()
-    signal.raise_signal(signal.SIGTERM)
