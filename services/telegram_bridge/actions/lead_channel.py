@@ -93,7 +93,7 @@ async def _send(hand: DeliveriesInHand, clock: Clock, *, bridge: UUID, epoch: in
 
 
 async def _doubt_for_ever(deliveries: Deliveries, hand: DeliveriesInHand, clock: Clock) -> None:
-    """What dead bridges were sending; the first look is before anything else is claimed behind it."""
+    """What dead bridges were sending. Until it is in doubt, nothing else of its conversation is claimed."""
     while True:
         try:
             if count := await deliveries.doubt_abandoned():

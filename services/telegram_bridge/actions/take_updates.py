@@ -41,6 +41,9 @@ MARK_LIVES = timedelta(hours=36)
 """After a week of silence Telegram counts from anywhere, also from below. It keeps what was not taken for a day, so
 beyond that an old mark is of no use and could make it forget what is new."""
 
+QUICK = 0.5
+"""Seconds; who says within that time that there is nothing did not wait for anything, and is not asked without pause."""
+
 TOKEN_PAUSE = 60.0
 """Seconds; a token that was good in the beginning was taken away, which only an operator can mend."""
 
@@ -73,6 +76,7 @@ async def take_updates(door: Doorway, state: TelegramState, *, bridge: UUID, epo
     while True:
         if door.clock.monotonic() - noted_at > MARK_LIVES.total_seconds():
             offset = None
+        asked_at = door.clock.monotonic()
         try:
             updates = await door.account.updates(offset=offset, wait=poll)
         except (TokenRefused, TryLater) as fault:
@@ -81,6 +85,8 @@ async def take_updates(door: Doorway, state: TelegramState, *, bridge: UUID, epo
             continue
         failures = 0
         if not updates:
+            if door.clock.monotonic() - asked_at < QUICK:
+                await door.clock.sleep(QUICK)
             continue
         for update in updates:
             await _insist(door, partial(take_update, door, update))

@@ -20,7 +20,8 @@ create table telegram_state (        -- written by services.telegram_bridge
 alter table deliveries
   add column beside boolean not null default false,
   drop constraint deliveries_conversation_ordinal_part_key;
-create unique index deliveries_order on deliveries (conversation, ordinal, part) where not beside;
+create unique index deliveries_order on deliveries (
+  conversation, ordinal, part, (case when beside then id else '00000000-0000-0000-0000-000000000000'::uuid end));
 create index deliveries_line on deliveries (channel, conversation, ordinal, part) where state in ('pending', 'sending');
 
 -- From here on this bridge leads, under a new epoch, unless another one does that is alive. Who drains has given the lead up.
