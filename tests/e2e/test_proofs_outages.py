@@ -104,7 +104,10 @@ class Load:
         began = time.monotonic()
         while True:
             sent_at = time.monotonic()
-            response = await http.post("/api/v1/chat", json=body, headers=headers)
+            try:
+                response = await http.post("/api/v1/chat", json=body, headers=headers)
+            except httpx2.TimeoutException as fault:
+                raise AssertionError(f"{key} was not answered: {self._stands(key, sender)}") from fault
             now = time.monotonic()
             self.seen.append(Seen(sent_at, response.status_code, now - sent_at, response.headers.get("retry-after")))
             if response.status_code == 200:
@@ -113,6 +116,17 @@ class Load:
         assert key not in self.answered
         self.answered[key] = response.json()["reply"]
         self.answered_at[key] = (began, now)
+
+    def _stands(self, key: str, sender: str) -> list[tuple[Any, ...]]:
+        """How it stands with the runs of somebody who waits in vain; for whoever reads the failure."""
+        return rows(
+            self.town.stack.database_url,
+            "select r.id::text, r.state, r.stage, r.step, r.attempts, r.epoch, r.accepted_at::text, r.claimed_at::text,"
+            " r.finished_at::text, c.owner::text, now()::text from runs r join conversations c on c.key = r.conversation"
+            " where r.conversation like %s and (r.state <> 'done' or r.message ->> 'text' like %s)",
+            f"%:{sender}",
+            f"#{key} %",
+        )
 
     async def watch(self, http: httpx2.AsyncClient) -> None:
         """Ask every process how it is, once a second."""
