@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
 
@@ -129,6 +130,8 @@ async def test_the_fourth_death_is_the_end(world: World) -> None:
 
     assert (finished.outcome["state"], finished.outcome["reply"]) == ("dead", "")
     assert finished.outcome["error"].startswith("Four processes died")
+    assert UUID(finished.outcome["worker"])  # the last one that died of it, and where
+    assert finished.outcome["step"] == 0
     assert [row.text for row in await world.deliveries()] == [finished.outcome["error"]]
     (posted,) = await world.webhooks()
     assert (posted.body["state"], posted.body["error"]) == ("dead", finished.outcome["error"])

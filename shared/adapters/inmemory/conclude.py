@@ -55,7 +55,7 @@ def conclude(
 def end_from_outside(tables: Tables, run: RunRow, state: RunState, reason: str) -> dict[str, Any]:
     """End a run that is in nobody's hand any more: history is closed, the end is one sentence."""
     _close_history(tables, run, reason)
-    outcome = {
+    outcome: dict[str, Any] = {
         "state": state,
         "run_id": str(run.id),
         "session_id": str(run.session) if run.session else None,
@@ -65,6 +65,8 @@ def end_from_outside(tables: Tables, run: RunRow, state: RunState, reason: str) 
         "error": reason,
         "reply": "",
     }
+    if state == "dead":
+        outcome |= {"worker": str(run.suspected_by) if run.suspected_by else None, "step": run.step}
     return conclude(tables, run, state, outcome, terminal=terminal_id(run.epoch))
 
 

@@ -178,7 +178,8 @@ begin
   return lucyd_conclude(
     p_run, p_state,
     jsonb_build_object('state', p_state, 'run_id', p_run.id, 'session_id', p_run.session, 'conversation',
-                       p_run.conversation, 'sender', p_run.sender, 'source', p_run.source, 'error', p_reason, 'reply', ''),
+                       p_run.conversation, 'sender', p_run.sender, 'source', p_run.source, 'error', p_reason, 'reply', '')
+      || case when p_state = 'dead' then jsonb_build_object('worker', p_run.suspected_by, 'step', p_run.step) else '{}' end,
     p_run.epoch || '-18446744073709551615', null);
 end $$;
 
