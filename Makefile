@@ -4,6 +4,7 @@ PYTHON ?= python3
 ARGS ?=
 SEED ?= 1
 MINUTES ?= 1
+PLANT ?=
 VENV := .venv
 PY := $(VENV)/bin/python
 CODE := cli services shared deploy tests bench
@@ -12,10 +13,10 @@ LOCK_FLAGS := --universal --python-version 3.11 --generate-hashes --no-annotate 
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help install dev run test check fmt fmt-check lint types unit house contract integration e2e chaos measure lock clean
+.PHONY: help install dev run test check fmt fmt-check lint types unit house contract integration e2e chaos chaos-planted measure lock clean
 
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 install: ## make .venv from requirements.lock (PYTHON=/path/to/python3 to choose which)
 	@sh deploy/local/make_venv.sh requirements.lock
@@ -60,8 +61,11 @@ integration: dev ## run the tests of single parts against real servers
 e2e: dev ## run the tests of the whole system
 	$(PY) -m pytest tests/e2e $(ARGS)
 
-chaos: dev ## break a running Lucyd on purpose and check what it promises (SEED=1 MINUTES=1)
-	$(PY) -m tests.chaos --seed $(SEED) --minutes $(MINUTES)
+chaos: dev ## break a running Lucyd on purpose and check what it promises (SEED=1 MINUTES=1 PLANT=)
+	$(PY) -m tests.chaos --seed $(SEED) --minutes $(MINUTES) $(if $(PLANT),--plant $(PLANT))
+
+chaos-planted: dev ## plant faults in the product, one after the other: each must be seen
+	$(PY) -m tests.chaos --seed $(SEED) --planted
 
 measure: dev ## print how long files and functions are, and what is hidden in them
 	$(PY) -m bench.measure

@@ -53,13 +53,17 @@ def main(words: Sequence[str]) -> int:
 def _try_all(seed: int) -> int:
     unseen = []
     for name, plant in PLANTS.items():
-        folder, _, found = _tried(_order_of(name, seed, planted=True))
+        try:
+            folder, _, found = _tried(_order_of(name, seed, planted=True))
+        except LookupError as fault:
+            unseen.append(name)
+            print(f"{name:<20} NOT PLANTED: {fault}", flush=True)
+            continue
         by = [rule for rule in plant.rules if rule in found]
         if by:
             shown = found[by[0]][0]
-            print(
-                f"{name:<20} caught by {', '.join(by)}", f"{'':<20} {shown.subject}: {shown.says}", sep="\n", flush=True
-            )
+            print(f"{name:<20} caught by {', '.join(by)}")
+            print(f"{'':<20} {shown.subject}: {shown.says[:200]}", flush=True)
             shutil.rmtree(folder, ignore_errors=True)
         else:
             unseen.append(name)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 
 from tests.chaos.history import History
-from tests.chaos.rules import acts, inbound, money, order, runs, streams
+from tests.chaos.rules import acts, inbound, money, order, runs, streams, webhooks
 from tests.chaos.violation import Violation
 
 Rule = Callable[[History], Iterable[Violation]]
@@ -20,6 +20,7 @@ RULES: Mapping[str, Rule] = {
         runs.none_owned,
         runs.none_waits_long,
         inbound.inbound_drained,
+        webhooks.webhooks_arrive,
         order.ordinals_whole,
         order.claims_explained,
         order.no_takeover_while_blocked,

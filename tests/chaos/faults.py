@@ -18,6 +18,7 @@ from tests.chaos.gates import Signals
 from tests.chaos.load import Load
 from tests.chaos.plan import Ask
 from tests.chaos.town import Town, wait_for
+from tests.webhook_receiver import Act
 
 SHORT_PAUSE = (1.0, 3.0)
 LONG_PAUSE = (8.0, 10.0)
@@ -26,6 +27,7 @@ LONG_PAUSE = (8.0, 10.0)
 REDIS_PAUSE = (1.0, 5.0)
 LATE_BY = 3.0
 JUMP = 3600
+RECEIVER_FAILS_FOR = 2.0
 
 
 @dataclass
@@ -225,6 +227,17 @@ async def wake_twice(scene: Scene) -> bool:
     return bool(rows)
 
 
+async def receiver_fails(scene: Scene) -> bool:
+    """Whoever gets the webhooks answers 500, or nothing, or cuts the line, for some seconds."""
+    receiver = scene.town.receiver
+    scene.now()
+    acts: list[Act] = [500, "hang", "cut"]
+    receiver.script[:] = [scene.random.choice(acts)]
+    await asyncio.sleep(RECEIVER_FAILS_FOR)
+    receiver.script[:] = [200]
+    return True
+
+
 async def jump_clock(scene: Scene) -> bool:
     """The clock port of one worker jumps an hour, and back some seconds later."""
     process = scene.town.pick("agent_worker", scene.random)
@@ -305,6 +318,7 @@ FAULTS: Mapping[str, Fault] = {
     "loop blocked 8 s": block("sleep", 8.0),
     "gil held 3 s": block("gil", 2.0),
     "gil held > 6 s": block("gil", 7.0),
+    "receiver fails": receiver_fails,
 }
 
 MORE: Mapping[str, Fault] = {"lost wake-ups": lost_wake_ups}

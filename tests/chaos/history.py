@@ -159,6 +159,7 @@ class History:
     conversation, in time order. ``calls``: how often the provider was asked with a call id. ``billed``: tokens of the
     answers that the provider began to give in full, ``spoiled``: calls that it was told to spoil. ``acts``: what was
     acted out, counted outside. ``stamps``: under which keys a tool that may be repeated has run, for each ask.
+    ``webhooks``: run and state of each, ``posted``: how often the end of each run came to the receiver.
     ``inbound``: entries of ``lucyd:inbound`` that nobody will ever be given. ``last_ordinals``: of each conversation.
     ``crashes``: log lines and exit codes that no fault explains. ``notes`` are those of the workers, ``deaths`` tells
     when processes ended, ``mono`` is what has to be added to Unix seconds to get the monotonic clock.
@@ -180,6 +181,8 @@ class History:
     acts: tuple[Act, ...] = ()
     stamps: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     inbound: tuple[str, ...] = ()
+    webhooks: tuple[tuple[str, str], ...] = ()
+    posted: Mapping[str, int] = field(default_factory=dict)
     last_ordinals: Mapping[str, int] = field(default_factory=dict)
     wipes: tuple[tuple[float, float], ...] = ()
     crashes: tuple[str, ...] = ()

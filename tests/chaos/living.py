@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +21,7 @@ from tests.chaos.load import Load
 from tests.chaos.plan import FAULTS, KINDS, plan_asks
 from tests.chaos.plants import Plant, plant_edits
 from tests.chaos.reading import (
+    all_posted,
     epochs_of,
     in_line,
     is_idle,
@@ -35,6 +36,7 @@ from tests.chaos.table import Table
 from tests.chaos.town import Town, wait_for
 from tests.scripted_model_server import ScriptedModelServer
 from tests.stack import model_toml, open_stack
+from tests.webhook_receiver import open_receiver
 
 STARTS_WITHIN = 60.0
 FAKETIME = "clock jump (faketime)"
@@ -66,15 +68,16 @@ def live(folder: Path, order: Order) -> Lived:
     acts, mono = folder / "acts.log", time.monotonic() - time.time()
     scripts = Scripts(acts)
     model = ScriptedModelServer(default=scripts, chunks=20, chunk_interval=0.1)
-    with open_servers(folder / "servers") as servers, model.in_thread():
+    with open_servers(folder / "servers") as servers, model.in_thread(), open_receiver(200) as receiver:
         migrate(servers.database_url)
         if order.plant is not None and order.planted:
             plant_edits(servers.database_url, order.plant.edits)
-        toml = model_toml("anthropic", model.base_url("anthropic"))
+        extra = f'[http]\ncallback_url = "{receiver.url}"\ncallback_timeout = 1.0\n'
+        toml = model_toml("anthropic", model.base_url("anthropic"), extra=extra)
         with open_stack(folder / "stack", servers.database_url, servers.redis_url, toml) as stack:
             (stack.workspace / "notes.txt").write_text("what is noted", "utf-8")
             plant = order.name if order.planted else ""
-            town = Town(stack, servers, folder, plant=plant, faketime=find_faketime(folder))
+            town = Town(stack, servers, folder, receiver=receiver, plant=plant, faketime=find_faketime(folder))
             lived = asyncio.run(_observe(town, order, folder, mono))
             history = replace(
                 lived.history,
@@ -83,6 +86,7 @@ def live(folder: Path, order: Order) -> Lived:
                 spoiled=frozenset(scripts.spoiled),
                 acts=read_acts(acts),
                 stamps=read_stamps(folder / "stamps.log"),
+                posted=Counter(str(each.body.get("run_id")) for each in receiver.received),
                 crashes=(*town.crashes, *town.broken_runs()),
             )
             return replace(lived, history=history)
@@ -107,8 +111,13 @@ async def _observe(town: Town, order: Order, folder: Path, mono: float) -> Lived
         load.over = True
         town.wake_all()
         await clients
-        await wait_for(lambda: is_idle(town.stack.database_url), order.calms_within)
-        await wait_for(lambda: not read_inbound(town.stack.redis_url), min(order.calms_within, 45.0))
+        end = time.monotonic() + order.calms_within
+        for is_quiet in (
+            lambda: is_idle(town.stack.database_url),
+            lambda: all_posted(town.stack.database_url),
+            lambda: not read_inbound(town.stack.redis_url),
+        ):
+            await wait_for(is_quiet, max(2.0, end - time.monotonic()))
     finally:
         for task in background:
             task.cancel()

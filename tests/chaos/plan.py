@@ -32,6 +32,7 @@ OTHERS = (
     "loop blocked 8 s",
     "gil held 3 s",
     "gil held > 6 s",
+    "receiver fails",
 )
 FAULTS = (*WIPING, *OTHERS)
 SHARE_OF_FEW = 0.7

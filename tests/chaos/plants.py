@@ -70,9 +70,9 @@ PLANTS: Mapping[str, Plant] = {
         edits=[
             Edit(
                 "lucyd_store",
-                "if v_conversation.epoch <> p_epoch or v_conversation.owner is distinct from p_worker"
-                " or v_run.state <> 'running' then",
-                "if v_run.state <> 'running' then",
+                "v_held := v_conversation.epoch = p_epoch and v_conversation.owner is not distinct from p_worker"
+                " and v_run.state = 'running';",
+                "v_held := v_run.state = 'running';",
             )
         ],
     ),

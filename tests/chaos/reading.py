@@ -33,6 +33,14 @@ def is_idle(database_url: str) -> bool:
         return database.execute(_OPEN).fetchone() == (0,)
 
 
+def all_posted(database_url: str) -> bool:
+    """Tell whether every webhook was sent; what waits for its next try is hurried. Raises ``OperationalError``."""
+    with psycopg.connect(database_url, connect_timeout=3, autocommit=True) as database:
+        database.execute("update webhooks set due_at = now() where state = 'pending' and due_at > now()")
+        open_ = "select count(*) from webhooks where state in ('pending', 'sending')"
+        return database.execute(open_).fetchone() == (0,)
+
+
 def epochs_of(database_url: str) -> Mapping[str, int]:
     """The epochs of all conversations now. Raises ``psycopg.OperationalError``."""
     with psycopg.connect(database_url, connect_timeout=3) as database:
@@ -83,6 +91,7 @@ def read_tables(database_url: str, mono: float) -> History:
             last_ordinals={
                 row["key"]: row["last_ordinal"] for row in rows("select key, last_ordinal from conversations")
             },
+            webhooks=tuple((str(row["run"]), row["state"]) for row in rows("select run, state from webhooks")),
             mono=mono,
             owned=tuple(row["key"] for row in rows("select key from conversations where owner is not null")),
         )

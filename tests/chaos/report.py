@@ -49,6 +49,8 @@ def _load(history: History) -> Iterator[str]:
     )
     connections = sum(follower.connections for follower in history.followers)
     younger = [seen for seen in history.followers if not history.wiped_between(seen.began, float("inf"))]
+    more = sum(count > 1 for count in history.posted.values())
+    yield f"webhooks   {len(history.webhooks)}, {sum(history.posted.values())} posts, {more} of them posted again"
     yield f"clients    {len(history.answers)}; {len(history.followers)} followed in {connections} connections, "
     yield f"           {len(younger)} of them compared event by event with the stream"
     spent = sum(row.cost for row in history.costs)
@@ -72,7 +74,7 @@ def _verdict(seed: int, found: Mapping[str, Sequence[Violation]]) -> Iterator[st
     yield f"VIOLATIONS with seed {seed}: {_counts({rule: len(violations) for rule, violations in found.items()})}"
     for rule, violations in found.items():
         for violation in violations[:SHOWN_OF_A_RULE]:
-            yield f"  {rule}: {violation.subject}: {violation.says}"
+            yield f"  {rule}: {violation.subject}: {violation.says[:600]}"
         if len(violations) > SHOWN_OF_A_RULE:
             yield f"  {rule}: and {len(violations) - SHOWN_OF_A_RULE} more"
 

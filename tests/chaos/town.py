@@ -21,6 +21,7 @@ from tests.chaos.history import Disturbance
 from tests.chaos.line import Line
 from tests.chaos.wired_worker import FOLDER, PLANT, SOCKET, SPARE
 from tests.stack import PROJECT, Process, Stack, free_port, text_of
+from tests.webhook_receiver import Receiver
 
 LOOKS_EVERY = 0.1
 WORKERS = 3
@@ -40,8 +41,16 @@ class Town:
     """
 
     def __init__(
-        self, stack: Stack, servers: Servers, folder: Path, *, plant: str = "", faketime: Faketime | None = None
+        self,
+        stack: Stack,
+        servers: Servers,
+        folder: Path,
+        *,
+        receiver: Receiver,
+        plant: str = "",
+        faketime: Faketime | None = None,
     ) -> None:
+        self.receiver = receiver
         self.stack = stack
         self.servers = servers
         self.wipes: list[tuple[float, float]] = []
@@ -79,7 +88,13 @@ class Town:
         self._holders = [self._start(index) for index in range(len(self._posts))]
 
     async def close(self) -> None:
-        """Cut the lines; the processes are the stack's."""
+        """End everything now, and cut the lines. How processes end in order is not what is tried here."""
+        for process in self.stack.processes:
+            if process.popen.poll() is None:
+                process.popen.kill()
+            if process.popen.stdin is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    process.popen.stdin.close()
         for line in self._lines.values():
             await line.close()
 
