@@ -41,7 +41,10 @@ class Sent:
 
 @dataclass(slots=True)
 class FakeBotApi:
-    """The server. ``sent`` is what people see, ``calls`` every call that arrived, by its method."""
+    """The server. ``sent`` is what people see, ``calls`` every call that arrived, by its method.
+
+    ``slowness`` is how many seconds a sending takes, half of them before the message is shown.
+    """
 
     url: str = ""
     sent: list[Sent] = field(default_factory=list)
@@ -49,6 +52,7 @@ class FakeBotApi:
     paths: set[str] = field(default_factory=set)
     pressed: dict[str, str] = field(default_factory=dict)
     refuses_token: bool = False
+    slowness: float = 0.0
     _updates: list[dict[str, Any]] = field(default_factory=list)
     _next_update: int = 1000
     _faults: dict[str, list[Fault]] = field(default_factory=lambda: defaultdict(list))
@@ -192,10 +196,12 @@ class FakeBotApi:
             return 400, {"ok": False, "error_code": 400, "description": "Bad Request: message is empty or too long"}
         rows = order.get("reply_markup", {}).get("inline_keyboard", [])
         button = rows[0][0]["callback_data"] if rows else None
+        await asyncio.sleep(self.slowness / 2)
         message = Sent(len(self.sent) + 1, order["chat_id"], text, order.get("message_thread_id"), button)
         self.sent.append(message)
         async with self._changed:
             self._changed.notify_all()
+        await asyncio.sleep(self.slowness / 2)
         return _good({"message_id": message.id, "chat": {"id": message.chat}, "text": message.text})
 
 

@@ -42,7 +42,7 @@ MARK_LIVES = timedelta(hours=36)
 beyond that an old mark is of no use and could make it forget what is new."""
 
 QUICK = 0.5
-"""Seconds; who says within that time that there is nothing did not wait for anything, and is not asked without pause."""
+"""Seconds; who says within that time that there is nothing has not waited, and is not asked again without a pause."""
 
 TOKEN_PAUSE = 60.0
 """Seconds; a token that was good in the beginning was taken away, which only an operator can mend."""

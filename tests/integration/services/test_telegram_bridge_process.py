@@ -369,6 +369,46 @@ async def test_a_bridge_that_is_told_to_stop_ends_what_it_has_begun(
         assert await states(database) == {"sent": 1, "pending": 1}
 
 
+@pytest.mark.timeout(180)
+async def test_bridges_killed_again_and_again_repeat_nothing_and_lose_nothing(
+    surroundings: Surroundings, telegram: FakeBotApi, database: Database, world: PostgresDeliveriesWorld
+) -> None:
+    """Whatever the instant: each message is there once, or in doubt and said so; and in its order."""
+    telegram.slowness = 0.2
+    chats = (7, 8, 9)
+    for number in range(12):
+        for chat in chats:
+            await world.put(f"{number}", conversation=f"telegram:{chat}", ordinal=number)
+        await telegram.writes(f"question {number}")
+    async with contextlib.AsyncExitStack() as stack:
+        for wait in (0.5, 0.9, 0.3, 0.0):
+            bridge = await stack.enter_async_context(started("telegram_bridge", surroundings, **settings(telegram)))
+            await leads(bridge)
+            if not wait:
+                break
+            await asyncio.sleep(wait)
+            bridge.process.kill()
+            await bridge.process.wait()
+
+        async def all_settled() -> bool:
+            found = await states(database)
+            return not {"pending", "sending"} & found.keys() and not telegram.waiting
+
+        await until(all_settled, 60, bridge.said)
+    kinds = await database.rows("select conversation, ordinal, kind, state from deliveries")
+    assert "in_doubt" in {state for *_, state in kinds}  # else no kill has met a sending, and this shows nothing
+    for chat in chats:
+        mine = [row[1:] for row in kinds if row[0] == f"telegram:{chat}"]
+        seen = [int(text) for text in telegram.said_to(chat) if text != IN_DOUBT]
+        sent = {ordinal for ordinal, kind, state in mine if kind == "reply" and state == "sent"}
+        doubted = {ordinal for ordinal, kind, state in mine if kind == "reply" and state == "in_doubt"}
+        assert seen == sorted(set(seen))
+        assert sent <= set(seen) <= sent | doubted
+        assert sent | doubted == set(range(12))
+        assert sorted(ordinal for ordinal, kind, _ in mine if kind == "notice") == sorted(doubted)
+    assert [row[-1] for row in await database.rows(RUNS)] == [f"question {number}" for number in range(12)]
+
+
 CONFIG = """
 [telegram]
 text_chunk_limit = 40
