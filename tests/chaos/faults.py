@@ -162,14 +162,16 @@ async def pause_redis(scene: Scene) -> bool:
 
 
 async def lost_wake_ups(scene: Scene) -> bool:
-    """All workers sleep for a second, messages come, and Redis is emptied before anybody has read of them."""
+    """All workers sleep for some seconds; messages come, Redis is emptied before anybody has read of them, more come."""
     workers = scene.town.up("agent_worker")
     for process in workers:
         process.popen.send_signal(signal.SIGSTOP)
     try:
         await asyncio.sleep(1.5)
         came = await flush(scene)
-        await asyncio.sleep(0.5)
+        scene.load.target += 8  # those that are open wait for somebody who sleeps
+        await asyncio.sleep(1.0)
+        scene.load.target -= 8
     finally:
         for process in workers:
             process.popen.send_signal(signal.SIGCONT)
