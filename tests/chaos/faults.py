@@ -162,7 +162,7 @@ async def pause_redis(scene: Scene) -> bool:
 
 
 async def lost_wake_ups(scene: Scene) -> bool:
-    """All workers sleep for some seconds; messages come, Redis is emptied before anybody has read of them, more come."""
+    """All workers sleep for some seconds: messages come, Redis is emptied before they are read of, more come."""
     workers = scene.town.up("agent_worker")
     for process in workers:
         process.popen.send_signal(signal.SIGSTOP)
