@@ -122,8 +122,8 @@ class Load:
         return rows(
             self.town.stack.database_url,
             "select r.id::text, r.state, r.stage, r.step, r.attempts, r.epoch, r.accepted_at::text, r.claimed_at::text,"
-            " r.finished_at::text, c.owner::text, now()::text from runs r join conversations c on c.key = r.conversation"
-            " where r.conversation like %s and (r.state <> 'done' or r.message ->> 'text' like %s)",
+            " r.finished_at::text, c.owner::text, now()::text from runs r join conversations c on c.key = conversation"
+            " where conversation like %s and (r.state <> 'done' or r.message ->> 'text' like %s)",
             f"%:{sender}",
             f"#{key} %",
         )
