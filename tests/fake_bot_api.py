@@ -111,7 +111,7 @@ class FakeBotApi:
 
         return let_go
 
-    async def until(self, condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    async def until(self, condition: Callable[[], bool], seconds: float = 30.0) -> None:
         """Wait for something to be seen here."""
         async with asyncio.timeout(seconds):
             async with self._changed:

@@ -49,14 +49,14 @@ async def leads(bridge: Running) -> None:
     async def does() -> bool:
         return (await bridge.monitor()).get("role") == "leader"
 
-    await until(does, 15, bridge.said)
+    await until(does, 40, bridge.said)
 
 
 async def states(database: Database) -> Mapping[str, int]:
     return dict(await database.rows(STATES))
 
 
-async def until_states(database: Database, bridge: Running, seconds: float = 10, **expected: int) -> None:
+async def until_states(database: Database, bridge: Running, seconds: float = 30, **expected: int) -> None:
     async def are() -> bool:
         return await states(database) == expected
 
@@ -188,7 +188,7 @@ async def test_an_update_met_again_is_accepted_once(
     await telegram.tells({"message": _plain("hello")}, number=number)
     await telegram.tells({"message": _plain("and more")})
     async with started("telegram_bridge", surroundings, **settings(telegram)) as bridge:
-        await telegram.until(lambda: not telegram.waiting, 20)
+        await telegram.until(lambda: not telegram.waiting, 40)
         assert [row[-1] for row in await database.rows(RUNS)] == ["hello", "and more"]
 
 
@@ -225,7 +225,7 @@ async def test_while_postgres_refuses_the_offset_stays(
             await until(waits, 20, bridge.said)
             assert telegram.waiting == [number]
             assert await database.value("select count(*) from telegram_state") == 0
-        await telegram.until(lambda: not telegram.waiting, 20)
+        await telegram.until(lambda: not telegram.waiting, 40)
         assert [row[-1] for row in await database.rows(RUNS)] == ["hello"]
 
 
@@ -323,7 +323,7 @@ async def test_a_killed_bridge_leaves_a_doubt_and_its_heir_repeats_nothing(
             first.process.send_signal(signal.SIGKILL)
             await first.process.wait()
             let_go()
-            await until_states(database, heir, 20, in_doubt=1, sent=3)
+            await until_states(database, heir, 40, in_doubt=1, sent=3)
 
             assert telegram.said_to(ANNA) == ["part 1", IN_DOUBT, "part 2", "part 3"]
             await telegram.writes("are you there?")
@@ -365,7 +365,7 @@ async def test_a_bridge_that_is_told_to_stop_ends_what_it_has_begun(
         bridge.process.send_signal(signal.SIGTERM)
         await asyncio.sleep(0.5)
         let_go()
-        assert await asyncio.wait_for(bridge.process.wait(), 20) == 0
+        assert await asyncio.wait_for(bridge.process.wait(), 30) == 0
         assert await states(database) == {"sent": 1, "pending": 1}
 
 
@@ -437,7 +437,7 @@ async def test_a_person_writes_and_the_agent_answers(
             parts = await states(database)
             return state == "done" and set(parts) == {"sent"}
 
-        await until(answered, 20, lambda: bridge.said() + worker.said())
+        await until(answered, 60, lambda: bridge.said() + worker.said())
         reply: str = await database.value("select outcome ->> 'reply' from runs where conversation = 'telegram:7'")
         seen = telegram.said_to(ANNA)
         assert len(seen) > 1
