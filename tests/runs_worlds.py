@@ -112,6 +112,10 @@ class World(ABC):
         """What was stored of the events of a run, by epoch and step."""
 
     @abstractmethod
+    async def approvals(self, run: UUID) -> Sequence[str]:
+        """How the questions of a run stand, in the order of their calls."""
+
+    @abstractmethod
     async def demand(self, run: UUID, needs: int) -> None:
         """Let a run need this version of code, as a later release would."""
 
@@ -206,6 +210,10 @@ class InMemoryWorld(World):
         steps = {(epoch, step): events for (its, step, epoch), events in self.tables.run_steps.items() if its == run}
         return [steps[key] for key in sorted(steps)]
 
+    async def approvals(self, run: UUID) -> Sequence[str]:
+        asked = [row for row in self.tables.approvals.values() if row.run == run]
+        return [row.state for row in sorted(asked, key=lambda row: row.call_index)]
+
     async def demand(self, run: UUID, needs: int) -> None:
         self.tables.runs[run].needs = needs
 
@@ -252,6 +260,10 @@ class PostgresWorld(World):
 
     async def told(self, run: UUID) -> Sequence[Any]:
         query = "select events from run_steps where run = %s order by epoch, step"
+        return [row[0] for row in await self._database.rows(query, (run,))]
+
+    async def approvals(self, run: UUID) -> Sequence[str]:
+        query = "select state from approvals where run = %s order by call_index"
         return [row[0] for row in await self._database.rows(query, (run,))]
 
     async def demand(self, run: UUID, needs: int) -> None:

@@ -98,6 +98,15 @@ async def test_merging_stops_at_what_is_not_of_a_piece(world: World, other: dict
     assert ordinals == ([3, 1] if "when_busy" in other else [1, 3, 4])
 
 
+async def test_two_that_interrupt_are_two_questions(world: World) -> None:
+    """Each of them was to be answered by itself, and at once."""
+    await world.accept(chat_message("one"))
+    await world.accept(chat_message("stop", when_busy="interrupt"))
+    await world.accept(chat_message("no, this", when_busy="interrupt"))
+
+    assert bodies(await world.claim(CHAT))[0]["content"] == "stop"
+
+
 async def test_merging_stops_at_a_gap(world: World) -> None:
     """What was between them was said, and then taken back."""
     await world.accept(chat_message("one"))

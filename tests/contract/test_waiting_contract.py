@@ -289,6 +289,7 @@ async def test_a_reset_ends_a_run_that_waits(world: World) -> None:
     assert reset is not None
     assert list(reset.cancelled) == [claim.run]
     assert (await world.runs.decide(one.id, allows=True, answer="ok", by="anna")).status == "gone"
+    assert await world.approvals(claim.run) == ["void"]
     roles = [body["role"] for body in await world.messages(claim.session.id)]
     assert roles == ["user", "assistant", "tool_results", "assistant"]
     following = await world.claim()

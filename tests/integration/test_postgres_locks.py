@@ -13,9 +13,9 @@ from tests.runs_worlds import PostgresWorld
 NO_TIME = timedelta(0)
 LOCK_WORKER = "select 1 from workers where id = %s for update"
 LOCK_CONVERSATION = "select 1 from conversations where key = %s for no key update nowait"
-FENCE = "select lucyd_fence(%s, null, 'fenced')"
+FENCE = "select lucyd_fence_2(%s, null, 'fenced', 'x')"
 ROUTES = '{"*": {"model": "m", "worst_case": "1", "currency": "USD"}}'
-CLAIM = "select lucyd_claim(%s, %s, %s, %s, 1, %s, null, null, null)"
+CLAIM = "select lucyd_claim_2(%s, %s, %s, %s, 2, %s, null, null, null, true, false, '0')"
 WAITING = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
 
 

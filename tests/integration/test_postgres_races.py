@@ -65,6 +65,7 @@ class Town:
         self.world = world
         self.chance = random.Random(seed)  # noqa: S311 - a test's dice
         self.sent: list[UUID] = []
+        self.living: list[UUID] = []
         self.over = asyncio.Event()
 
     async def writes(self) -> None:
@@ -75,9 +76,13 @@ class Town:
             self.sent.append((await self.world.accept(new)).run)
             await asyncio.sleep(self.chance.random() * 0.01)
 
-    async def works(self, worker: UUID) -> None:
+    async def works(self) -> None:
+        """One process after the other."""
+        worker = await self.hire()
         while not self.over.is_set():
-            claim = await self.world.ask(CHAT, worker=worker)
+            claim = await self.world.ask(CHAT, worker=worker, alone=self.chance.random() < 0.5)
+            if claim == "fenced":
+                worker = await self.hire()
             if not isinstance(claim, Claim):
                 await asyncio.sleep(0.005)
                 continue
@@ -100,6 +105,16 @@ class Town:
             await world.store(claim, step, worker=worker)
         state: RunState = "done" if claim.cancel_asked is None else "cancelled"
         await world.store(claim, final_write(claim, ending=ending(claim, state=state, parts=["x"])), worker=worker)
+
+    async def hire(self) -> UUID:
+        self.living.append(await self.world.hire())
+        return self.living[-1]
+
+    async def dies(self) -> None:
+        while not self.over.is_set():
+            await asyncio.sleep(0.1)
+            if self.living:
+                await self.world.fence(self.living.pop(self.chance.randrange(len(self.living))))
 
     async def stops(self) -> None:
         while not self.over.is_set():
@@ -126,11 +141,10 @@ class Town:
 async def test_whatever_meets_in_one_conversation_every_message_ends_once(
     world: PostgresWorld, watched: Watched, seed: int
 ) -> None:
-    """Accepts, claims, steps, waits, answers, cancels and ends: none is lost, none goes in a circle with another."""
+    """Accepts, steps, waits, answers, cancels, ends and deaths: none is lost, and no two wait for each other."""
     town = Town(world, seed)
-    workers = [await world.hire() for _ in range(3)]
     async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
-        for one in (town.sees_the_end(), town.stops(), town.answers(), *(town.works(worker) for worker in workers)):
+        for one in (town.sees_the_end(), town.stops(), town.answers(), town.dies(), *(town.works() for _ in range(3))):
             tasks.create_task(one)
 
     assert watched.deadlocks == 0
