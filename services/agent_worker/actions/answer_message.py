@@ -77,9 +77,9 @@ async def _work(attempt: Attempt) -> bool:
                 answer, settlement = await ask_model(attempt, system, attempt.history, tools)
                 attempt.paid(settlement)
                 said = _assistant_message(answer)
-                attempt.remember(said)
-                following = next_step(attempt.said, spent=attempt.cost, limits=limits)
+                following = next_step([*attempt.said, said], spent=attempt.cost, limits=limits)
                 if isinstance(following, Finish):
+                    attempt.remember(said)
                     if (notice := stop_notice(answer.stop_reason)) is not None:
                         attempt.notices.append(notice)
                         attempt.teller.event("notice", {"text": notice})
@@ -106,7 +106,11 @@ async def _use_tools(
     """Run the round, once everybody who must allow it has spoken."""
     calls = asked.get("tool_calls", [])
     denials = await asked_first(attempt, calls)
-    if interrupted is not None and not interrupted and (written := await intents(attempt, calls, denials)):
+    if (
+        interrupted is not None
+        and not interrupted
+        and (written := await intents(attempt, calls, denials, step=attempt.step))
+    ):
         # Nothing of this round was begun: it waited for a person, or was handed back before.
         await attempt.store(Write(id=new_id(), run=attempt.claim.run, intents=written))
         attempt.unbegun, interrupted = True, None
@@ -154,10 +158,11 @@ def _add_notes(attempt: Attempt, done: ToolResultsMessage) -> None:
 
 
 async def _store_answer(attempt: Attempt, said: AssistantMessage, settlement: Settlement) -> None:
-    keep, told, step = attempt.teller.keep(), attempt.teller.told(), attempt.step + 1
+    step = attempt.step + 1
     calls = said.get("tool_calls", [])
-    written = [] if must_ask(attempt, calls) else await intents(attempt, calls, {})
-    attempt.step, attempt.unbegun = step, True
+    written = [] if must_ask(attempt, calls) else await intents(attempt, calls, {}, step=step)
+    attempt.remember(said)
+    attempt.unbegun = True
     await attempt.store(
         Write(
             id=new_id(),
@@ -167,18 +172,16 @@ async def _store_answer(attempt: Attempt, said: AssistantMessage, settlement: Se
             intents=written,
             step=step,
             stage="tools",
-            keep=keep,
-            told=told,
+            keep=attempt.teller.keep(),
+            told=attempt.teller.told(),
         )
     )
-    attempt.stored(keep)
 
 
 async def _store_results(
     attempt: Attempt, done: ToolResultsMessage, unstored: Sequence[EffectResult]
 ) -> Sequence[Message]:
     """Store the round; the steering messages that were taken in with it."""
-    keep, step = attempt.teller.keep(), attempt.step + 1
     call_id = attempt.call_id
     stored = await attempt.store(
         Write(
@@ -187,15 +190,13 @@ async def _store_results(
             messages=[done],
             results=unstored,
             reserve=Reservation(call_id, route_of(attempt.model)) if call_id else None,
-            step=step,
+            step=attempt.step + 1,
             stage="model",
-            keep=keep,
+            keep=attempt.teller.keep(),
             told=attempt.teller.told(),
             absorb=True,
         )
     )
-    attempt.step = step
-    attempt.stored(keep)
     return stored.absorbed
 
 
@@ -261,6 +262,7 @@ async def _end(
             run=claim.run,
             messages=rows,
             settle=settlement,
+            results=attempt.results,
             told=attempt.teller.told(),
             unbegun=attempt.unbegun,
             ending=Ending(state, outcome, terminal, session=session, drop=drop, compact=compact, parts=parts),

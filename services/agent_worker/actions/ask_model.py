@@ -50,7 +50,7 @@ async def ask_model(
     while True:
         await attempt.before_acting()
         call_id = attempt.call_id or await _reserve_anew(attempt, None)
-        attempt.call_id = None
+        attempt.call_id = None  # from here on it is a call that may be out
         heard = _Heard(attempt, aloud=call_type == "agentic")
         started = desk.clock.monotonic()
         request = ModelRequest(call_id, system, messages, tools, manner.call_timeout, max_tokens)
@@ -66,7 +66,7 @@ async def ask_model(
                 waiting = Waiting("retry", wake_in=timedelta(seconds=pause), retries=attempt.tried)
                 raise Suspend(waiting, settlement) from fault
             await desk.clock.sleep(pause)
-            attempt.call_id = await _reserve_anew(attempt, settlement)
+            await _reserve_anew(attempt, settlement)
         except GiveUp as fault:
             usage = heard.guess(messages, read=isinstance(fault, ModelTimeout))
             attempt.unsettled = _settle(attempt, call_id, call_type, usage, started, estimated=True)
@@ -121,11 +121,11 @@ class _Heard:
 
 async def _reserve_anew(attempt: Attempt, failed: Settlement | None) -> UUID:
     """Book the failed try and set money aside for the next one, in one transaction."""
-    call_id = new_id()
-    route = route_of(attempt.model)
-    await attempt.store(Write(id=new_id(), run=attempt.claim.run, settle=failed, reserve=Reservation(call_id, route)))
+    call_id = attempt.call_id = new_id()  # known before it is stored, so that a stop in between leaves nothing open
     if failed is not None:
         attempt.paid(failed)
+    reserve = Reservation(call_id, route_of(attempt.model))
+    await attempt.store(Write(id=new_id(), run=attempt.claim.run, settle=failed, reserve=reserve))
     return call_id
 
 

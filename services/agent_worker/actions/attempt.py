@@ -12,7 +12,7 @@ from services.agent_worker.actions.tell import Teller
 from services.agent_worker.rules.history import append_readable
 from shared.domain.chat import Message
 from shared.domain.money import Usage
-from shared.domain.run import Claim, Settlement, Stored, StoredMessage, Waiting, Write
+from shared.domain.run import Claim, EffectResult, Settlement, Stored, StoredMessage, Waiting, Write
 from shared.errors import LostClaim
 from shared.ports.model import Model
 
@@ -62,7 +62,8 @@ class Attempt:
     ``rows`` are the session's live rows as they were claimed; ``history`` is what a model reads of them and grows with
     the run; ``said`` are this run's own messages; ``unsettled`` is a call that was made and is not stored yet.
     ``tried`` counts how often the current call was tried again. ``unbegun``: what was intended for the round of calls
-    that stands next was not begun, which only the attempt that intended it can know.
+    that stands next was not begun, which only the attempt that intended it can know. ``results`` are those of calls
+    that were done when the others of their round were stopped.
     """
 
     claim: Claim
@@ -84,6 +85,7 @@ class Attempt:
     unsettled: Settlement | None = None
     tried: int = 0
     unbegun: bool = False
+    results: Sequence[EffectResult] = ()
     stop: Stop = field(default_factory=Stop)
     booked: set[UUID] = field(default_factory=set)
 
@@ -102,15 +104,11 @@ class Attempt:
         if settlement.usage.context:
             self.context_tokens = settlement.usage.context
 
-    def stored(self, keep: str) -> None:
-        """A step is in Postgres; clients of a later attempt keep everything up to here."""
-        self.keep = keep
-        self.teller.step_stored(self.step)
-
     async def store(self, write: Write) -> Stored:
         """Store under the claim. Raises ``LostClaim``.
 
-        Cancelled, it first sees the write to its end: what is said next must fit what is stored.
+        Cancelled, it first sees the write to its end: what is said next must fit what is stored. An end that was stored
+        so is the end, and is told as if nobody had cancelled.
         """
         claim = self.claim
         storing = asyncio.ensure_future(
@@ -120,11 +118,23 @@ class Attempt:
             stored = await asyncio.shield(storing)
         except asyncio.CancelledError:
             await asyncio.wait({storing}, timeout=SEEN_TO_ITS_END.total_seconds())
-            storing.cancel()
-            raise
+            if not storing.done() or storing.cancelled() or storing.exception() is not None:
+                storing.cancel()
+                raise
+            self._is_stored(write)
+            if write.ending is None:
+                raise
+            return storing.result()
+        self._is_stored(write)
+        return stored
+
+    def _is_stored(self, write: Write) -> None:
+        """What this attempt goes on from; clients of a later one keep everything up to here."""
         if write.settle is not None and write.settle == self.unsettled:
             self.unsettled = None
-        return stored
+        if write.step is not None:
+            self.step, self.keep = write.step, write.keep or self.keep
+            self.teller.step_stored(write.step)
 
     async def before_acting(self) -> None:
         """Wait until this worker is known to be alive; nothing is done outside on an old beat.

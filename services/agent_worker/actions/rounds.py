@@ -38,15 +38,19 @@ class Rounds:
     drain_within: timedelta
 
     async def sweep(self) -> None:
-        """Find what nobody else would. Raises ``TryLater`` when Postgres or Redis is away; the next round goes on."""
+        """Find what nobody else would. Raises ``TryLater`` when Postgres is away; the next round goes on."""
         for conversation in await self.watch.look():
             self._take_if_free(conversation)
         await self.mind_what_is_in_hand()
         for conversation in await self._orphans():
             self._take_if_free(conversation)
         await end_overdue(self.runs, self.inbox, self.bulletin)
+
+    async def tell(self) -> None:
+        """Tell what was not told. By itself, for a Redis that is mute takes seconds to be given up, and work must not
+        wait for that. Raises ``TryLater``."""
         await refill(self.runs, self.bulletin, channels=CARRIED)
-        await publish_unpublished(self.runs, self.bulletin)
+        await publish_unpublished(self.runs, self.bulletin, self.desk.clock)
         await forget_abandoned(self.wake_ups, self.bulletin)
 
     async def mind_what_is_in_hand(self) -> None:

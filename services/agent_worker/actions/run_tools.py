@@ -21,14 +21,16 @@ PREVIEW = 200
 CALLS_END_WITHIN = timedelta(seconds=2)
 
 
-async def intents(attempt: Attempt, calls: Sequence[ToolCall], denials: Mapping[int, str]) -> list[Intent]:
-    """What is written down before the calls run; those that only read, or may not run, need nothing."""
+async def intents(
+    attempt: Attempt, calls: Sequence[ToolCall], denials: Mapping[int, str], *, step: int
+) -> list[Intent]:
+    """What is written down before the calls of ``step`` run; those that only read, or may not run, need nothing."""
     written = []
     for index, call in enumerate(calls):
         spec = attempt.desk.toolbox.spec(call["name"])
         if spec is None or spec.effect == "read" or index in denials:
             continue
-        proof = await attempt.desk.toolbox.prove(call, _use(attempt, index))
+        proof = await attempt.desk.toolbox.prove(call, _use(attempt, index, step))
         digest = arguments_hash(call["arguments"])
         written.append(Intent(index, call["id"], call["name"], spec.effect, digest, proof))
     return written
@@ -60,6 +62,7 @@ async def run_tools(
         for task in tasks:
             task.cancel()
         await _given_up(attempt, tasks)
+        attempt.results = round_.unstored
         raise
     return results, round_.unstored
 
@@ -78,9 +81,9 @@ def _leaves_a_row(attempt: Attempt, call: ToolCall) -> bool:
     return spec is not None and spec.effect != "read"
 
 
-def _use(attempt: Attempt, index: int) -> ToolUse:
+def _use(attempt: Attempt, index: int, step: int) -> ToolUse:
     claim = attempt.claim
-    key = f"{claim.run}:{attempt.step}:{index}"
+    key = f"{claim.run}:{step}:{index}"
     return ToolUse(claim.run, claim.session.id, claim.conversation, key, ready=attempt.pulse_is_young)
 
 
@@ -112,7 +115,7 @@ class _Round:
         elif decision == "in_doubt":
             result, state = self._doubt(call), "in_doubt"
         else:
-            result = await self._attempt.desk.toolbox.use(call, _use(self._attempt, index))
+            result = await self._attempt.desk.toolbox.use(call, _use(self._attempt, index, self._attempt.step))
         self._tell_end(call, result, self._attempt.desk.clock.monotonic() - started)
         self._open -= 1
         if index in self._rows:

@@ -92,11 +92,11 @@ async def serve_conversation(
             if held is not None:
                 histories.keep(conversation, held)
             return _refused(conversation, desk, claim)
+        stop = Stop(claim.cancel_asked)
         if claim.suspected >= STRONG and not desk.alone and not desk.suspects.take(conversation):
-            await desk.runs.hand_back(conversation, worker=desk.worker, epoch=claim.epoch)  # two asked at once
+            await _hand_back(_attempt(claim, desk, whole_history(held, claim), stop))  # two asked at once
             desk.suspects.wait(conversation)
             return Served()
-        stop = Stop(claim.cancel_asked)
         on_claim(InHand(claim.run, claim.epoch, stop))
         desk.outlet.owner(conversation, f"{desk.worker} {claim.epoch}")
         if not await _work_on(claim, desk, histories, whole_history(held, claim), stop):
@@ -198,6 +198,7 @@ async def _suspend(attempt: Attempt, pause: Suspend) -> bool:
     )
     if stored.outcome is not None:  # it was cancelled meanwhile, and what waits is never looked at for that again
         tell_end(attempt, stored, terminal_id(claim.epoch), stored.outcome)
+        attempt.teller.monitor(state="idle", tools_in_flight="")
         return stored.more
     attempt.teller.monitor(state="waiting", tools_in_flight="")
     desk.outlet.owner(claim.conversation, "")

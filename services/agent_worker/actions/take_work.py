@@ -35,6 +35,7 @@ class WorkInHand:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
         self._in_hand: dict[str, InHand] = {}
+        self._told_early: dict[str, tuple[UUID, str]] = {}
         self._changed = asyncio.Event()
         self._fault: BaseException | None = None
         self._broke = asyncio.Event()
@@ -100,7 +101,7 @@ class WorkInHand:
                     self._desk,
                     self._histories,
                     entry=entry,
-                    on_claim=lambda in_hand: self._in_hand.__setitem__(conversation, in_hand),
+                    on_claim=lambda in_hand: self._claimed(conversation, in_hand),
                 )
                 self._follow_up(conversation, served)
             except Fenced:
@@ -140,6 +141,14 @@ class WorkInHand:
         in_hand = self._in_hand.get(conversation)
         if in_hand is not None and in_hand.run == run:
             in_hand.stop.ask(reason)
+        elif conversation in self._tasks:
+            self._told_early[conversation] = (run, reason)  # its claim may be on its way, and may not know of it
+
+    def _claimed(self, conversation: str, in_hand: InHand) -> None:
+        self._in_hand[conversation] = in_hand
+        run, reason = self._told_early.pop(conversation, (None, ""))
+        if run == in_hand.run:
+            in_hand.stop.ask(reason)
 
     def overtaken(self, conversation: str, epoch: int) -> None:
         """Somebody else has raised the epoch, a reset for one: stop the attempt, its tools and its model call."""
@@ -152,6 +161,7 @@ class WorkInHand:
     def _ended(self, conversation: str, task: asyncio.Task[None]) -> None:
         self._tasks.pop(conversation, None)
         self._in_hand.pop(conversation, None)
+        self._told_early.pop(conversation, None)
         if (suspect := self._desk.suspects.leave(conversation)) is not None and self.free > 0:
             self.take(suspect)
         if task.cancelled() and conversation in self._again and not self._desk.draining.is_set():

@@ -48,6 +48,7 @@ class Outlet:
         self._owners: dict[str, str] = {}
         self._outbound: set[str] = set()
         self._told: list[UUID] = []
+        self._told_since: float | None = None
         self._something = asyncio.Event()
         self._urgent = asyncio.Event()
         self._telling = asyncio.Lock()
@@ -128,7 +129,7 @@ class Outlet:
             self._urgent.clear()
             self._something.clear()
             while self._pending():
-                batch = self._next_batch()
+                batch, began = self._next_batch(), self._clock.monotonic()
                 try:
                     await self._bulletin.publish(batch)
                 except TryLater as fault:
@@ -144,6 +145,8 @@ class Outlet:
                     log.exception("batch_dropped", events=len(batch.events), ends=len(batch.finished))
                     continue
                 self._told.extend(finished.run for finished in batch.finished)
+                if batch.finished and self._told_since is None:
+                    self._told_since = began
             return True
 
     async def remember_published(self) -> None:
@@ -155,9 +158,11 @@ class Outlet:
     async def note_published(self) -> None:
         """Note it now. What fails here is only told again by the sweep."""
         told, self._told = self._told, []
-        if told:
+        since, self._told_since = self._told_since, None
+        if told and since is not None:
             try:
-                await self._runs.published(told)
+                within = timedelta(seconds=self._clock.monotonic() - since)
+                await self._runs.published(told, told_within=within)
             except TryLater:
                 log.info("published_not_noted", runs=len(told))
 

@@ -26,7 +26,7 @@ class BreaksOff:
 
 async def test_a_busy_provider_is_asked_again() -> None:
     """A 429 is no reason to give up; each request has its own reservation and settlement."""
-    room = await Room(TryLater("busy"), TryLater("busy", after=30.0), ModelAnswer("hi")).open()
+    room = await Room(TryLater("busy"), TryLater("busy", after=20.0), ModelAnswer("hi")).open()
     run = await room.accept()
     await room.serve()
 
@@ -36,10 +36,59 @@ async def test_a_busy_provider_is_asked_again() -> None:
     assert [row.cost for row in await room.world.booked()] == [0, 0, 0]  # what was refused is free
     first, second = room.clock.slept[:2]
     assert 1.0 <= first <= 3.0
-    assert second == 30.0
+    assert second == 20.0
     retries = [event.data for event in await room.events(run) if event.type == "retry"]
     assert [retry["attempt"] for retry in retries] == [1, 2]
     assert all(retry["keep"] == "0-1" for retry in retries)
+
+
+async def test_a_long_pause_is_waited_for_without_a_slot() -> None:
+    """A provider that says *in five minutes* must not hold up those who could be answered meanwhile."""
+    room = await Room(TryLater("busy", after=300.0), ModelAnswer("hi")).open()
+    run = await room.accept()
+    await room.serve()
+    row = room.world.tables.runs[run]
+    assert (row.state, row.wait_reason, row.retries) == ("waiting", "retry", 1)
+    assert room.world.tables.conversations[CONVERSATION].owner is None
+    assert room.bus.owners == {}
+    assert room.clock.slept == []
+    assert await room.every_call_is_booked()
+
+    room.clock.advance(299)
+    await room.serve()
+    assert row.state == "waiting"
+    room.clock.advance(2)
+    assert list(await room.runs.orphans(older_than=timedelta(0), limit=5)) == [CONVERSATION]
+    await room.serve()
+    outcome = await room.outcome(run)
+    assert (outcome["state"], outcome["reply"]) == ("done", "hi")
+    assert row.attempts == 1  # a wait is nobody's fault
+    assert await room.every_call_is_booked()
+    assert [event.type for event in await room.events(run)] == ["attempt", "retry", "attempt", "delta", "done"]
+
+
+async def test_a_wait_does_not_give_new_tries() -> None:
+    """A provider that is away for ever ends the run after as many tries as without waits."""
+    room = await Room(*[TryLater("busy", after=60.0) for _ in range(3)], manner=with_manner(retries=2)).open()
+    run = await room.accept()
+    for _ in range(3):
+        await room.serve()
+        room.clock.advance(60)
+
+    assert (await room.outcome(run))["state"] == "failed"
+    assert len(room.model.requests) == 3
+    assert await room.every_call_is_booked()
+
+
+async def test_the_time_of_a_run_stands_still_while_it_waits() -> None:
+    """Its deadline is for its own work."""
+    room = await Room(TryLater("busy", after=3600.0), ModelAnswer("hi")).open()
+    run = await room.accept(deadline=timedelta(minutes=10))
+    await room.serve()
+    room.clock.advance(3600)
+    await room.serve()
+
+    assert (await room.outcome(run))["reply"] == "hi"
 
 
 async def test_a_provider_that_stays_away_is_given_up() -> None:

@@ -110,7 +110,7 @@ async def test_a_summary_is_not_told_to_the_person_piece_by_piece() -> None:
     run = await room.accept("", kind=COMPACT)
     await room.serve(CONVERSATION)
 
-    assert [event.type for event in await room.events(run)] == ["done"]
+    assert [event.type for event in await room.events(run)] == ["attempt", "done"]
 
 
 async def test_a_summary_has_its_own_limit_and_no_thinking() -> None:

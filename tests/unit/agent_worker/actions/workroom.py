@@ -1,8 +1,9 @@
 """A worker on fakes: one desk, its store, its bus, and a box of tools that note what was done."""
 
 import asyncio
+import contextlib
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
@@ -10,18 +11,24 @@ from uuid import UUID
 
 from services.agent_worker.actions.ask_model import route_of
 from services.agent_worker.actions.desk import Desk, Manner
+from services.agent_worker.actions.heed_control import heed_control
 from services.agent_worker.actions.remember_history import Histories
-from services.agent_worker.actions.serve_conversation import serve_conversation
+from services.agent_worker.actions.serve_conversation import Served, serve_conversation
+from services.agent_worker.actions.take_work import WorkInHand
 from services.agent_worker.actions.tell import Outlet
 from services.agent_worker.ports import Proof, ToolUse, Verdict
 from services.agent_worker.rules.prompt import ContextFiles
+from shared.actions.accept_message import accept_message
+from shared.actions.cancel_run import cancel_run
 from shared.adapters.inmemory.bus import InMemoryBus
+from shared.adapters.inmemory.control import InMemoryControl
 from shared.adapters.inmemory.model import ScriptedModel
 from shared.domain.chat import Message, ToolCall, ToolResult
 from shared.domain.effect import EffectClass, ToolSpec
 from shared.domain.provider import ModelSpec
+from shared.domain.run import Accepted, CancelAnswer, NewRun
 from shared.messages.run_events import RunEvent
-from shared.ports.model import ModelAnswer
+from shared.ports.model import ModelAnswer, ModelRequest
 from tests.builders import CONVERSATION, RATES, new_run
 from tests.faults import FaultyRuns, FlakyBulletin
 from tests.runs_worlds import InMemoryWorld
@@ -93,7 +100,11 @@ class Room:
         pieces: int = 1,
         world: InMemoryWorld | None = None,
         bus: InMemoryBus | None = None,
+        control: InMemoryControl | None = None,
+        alone: bool = False,
     ) -> None:
+        self.control = control or InMemoryControl()
+        self.alone = alone
         self.world = world or InMemoryWorld()
         self.clock = self.world.clock
         self.bus = bus or InMemoryBus(self.clock)
@@ -122,21 +133,57 @@ class Room:
             manner=self._manner,
             draining=asyncio.Event(),
             chance=random.Random(1),  # noqa: S311 - spreads retries
+            alone=self.alone,
         )
         return self
 
     async def heir(self, *script: ModelAnswer | BaseException | asyncio.Event) -> "Room":
         """A second worker, after the first was found dead."""
         await self.world.fence(self.worker)
-        room = Room(*script, tools=self.tools, manner=self._manner, world=self.world, bus=self.bus)
+        return await self.peer(*script)
+
+    async def peer(self, *script: ModelAnswer | BaseException | asyncio.Event, alone: bool = False) -> "Room":
+        """Another worker beside this one."""
+        room = Room(
+            *script,
+            tools=self.tools,
+            manner=self._manner,
+            world=self.world,
+            bus=self.bus,
+            control=self.control,
+            alone=alone,
+        )
         return await room.open()
+
+    @contextlib.asynccontextmanager
+    async def at_work(
+        self, *, slots: int = 2, isolate: Callable[[str], None] = lambda _: None
+    ) -> AsyncIterator[WorkInHand]:
+        """The hand of this worker, which heeds what is told over the control stream."""
+        hand = WorkInHand(self.desk, self.histories, slots=slots, isolate=isolate)
+        heeding = asyncio.create_task(heed_control(self.control, hand))
+        await asyncio.sleep(0)
+        try:
+            yield hand
+        finally:
+            heeding.cancel()
+            await hand.drop()
+
+    async def cancel(self, run: UUID) -> CancelAnswer:
+        """What a gateway does."""
+        return await cancel_run(run, inbox=self.world.runs, control=self.control, wake_ups=self.bus)
+
+    async def send(self, new: NewRun) -> Accepted:
+        """The same with a message."""
+        return await accept_message(new, inbox=self.world.runs, wake_ups=self.bus, control=self.control)
 
     async def accept(self, text: str = "hello", **fields: Any) -> UUID:
         return (await self.world.accept(new_run(text, **fields))).run
 
-    async def serve(self, conversation: str = CONVERSATION, *, entry: str = "") -> None:
-        await serve_conversation(conversation, self.desk, self.histories, entry=entry)
+    async def serve(self, conversation: str = CONVERSATION, *, entry: str = "") -> Served:
+        served = await serve_conversation(conversation, self.desk, self.histories, entry=entry)
         await self.desk.outlet.flush()
+        return served
 
     async def answer(self, text: str = "hello", **fields: Any) -> Mapping[str, Any]:
         """Accept a message, serve its conversation, and tell the outcome."""
@@ -181,3 +228,34 @@ class Room:
 def with_manner(**fields: Any) -> Manner:
     """The usual manner, with some of it changed."""
     return replace(Manner(retry_base=2.0), **fields)
+
+
+async def until(condition: Callable[[], object], within: float = 5.0) -> None:
+    """Wait until this is so."""
+    async with asyncio.timeout(within):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+def asks(*names: str, text: str = "") -> ModelAnswer:
+    """An answer that wants these tools; the calls are ``c0``, ``c1`` ... with their index as ``x``."""
+    calls: list[ToolCall] = [
+        {"id": f"c{index}", "name": name, "arguments": {"x": index}} for index, name in enumerate(names)
+    ]
+    return ModelAnswer(text, tool_calls=calls, stop_reason="tool_use")
+
+
+def asked_texts(request: ModelRequest) -> list[str]:
+    """What people said in a request to the model, without the stamps of time."""
+    texts = [str(message["content"]) for message in request.messages if message["role"] == "user"]
+    return [text.split("\n", 1)[-1] for text in texts]
+
+
+def contents(room: Room) -> list[str]:
+    """What tools have answered, in order."""
+    return [
+        result["content"]
+        for message in room.history()
+        if message["role"] == "tool_results"
+        for result in message["results"]
+    ]
