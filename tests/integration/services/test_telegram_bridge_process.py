@@ -233,7 +233,7 @@ async def test_replies_are_sent_in_their_order_and_slow_chats_hold_up_nobody(
     surroundings: Surroundings, telegram: FakeBotApi, database: Database, world: PostgresDeliveriesWorld
 ) -> None:
     """Refused for a while is not refused: what was asked for is waited, and nothing overtakes."""
-    telegram.fail("sendMessage", Fault("answer", status=429, seconds=2, chat=ANNA), Fault("answer", status=502, chat=8))
+    telegram.fail("sendMessage", Fault("answer", status=429, seconds=5, chat=ANNA), Fault("answer", status=502, chat=8))
     async with started("telegram_bridge", surroundings, **settings(telegram)) as bridge:
         await leads(bridge)
         for part in (1, 2, 3):
