@@ -107,8 +107,8 @@ class FaultyRuns:
     async def unpublished(self, *, older_than: timedelta, limit: int) -> Sequence[FinishedRun]:
         return await self._runs.unpublished(older_than=older_than, limit=limit)
 
-    async def published(self, runs: Sequence[UUID]) -> None:
-        await self._runs.published(runs)
+    async def published(self, runs: Sequence[UUID], *, told_within: timedelta) -> None:
+        await self._runs.published(runs, told_within=told_within)
 
     async def tell_again(self, *, ended_within: timedelta) -> int:
         return await self._runs.tell_again(ended_within=ended_within)

@@ -145,6 +145,7 @@ async def open_service(configuration: Configuration, *, wrap: Wrap = _as_it_is) 
         work: Sequence[Callable[[], Awaitable[None]]] = (
             lambda: take_work(wake_ups, hand, sleep=clock.sleep),
             lambda: sweep_for_ever(rounds.sweep, clock, desk.chance),
+            lambda: sweep_for_ever(rounds.tell, clock, desk.chance),
             isolation.run,
         )
         yield Service(

@@ -18,6 +18,8 @@ OVERDUE = timedelta(seconds=4)
 """How long a worker may take to end a run it was told to end; then the run is ended over its head."""
 
 AT_ONCE = 200
+TOLD_WITHIN = timedelta(seconds=10)
+"""More than telling takes. After a refill of Redis they are told once more for it, which changes nothing."""
 
 
 async def cancel_run(
@@ -54,5 +56,5 @@ async def end_overdue(runs: Runs, inbox: Inbox, bulletin: Bulletin, *, older_tha
     finished = await inbox.outcomes([run for run, _ in ended])
     wake = [WakeUp(conversation) for _, conversation in ended]
     await bulletin.publish(Batch(finished=finished, wake=wake))
-    await runs.published([each.run for each in finished])
+    await runs.published([each.run for each in finished], told_within=TOLD_WITHIN)
     return len(ended)

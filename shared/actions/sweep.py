@@ -52,12 +52,14 @@ async def refill(runs: Runs, bulletin: Bulletin, *, channels: Sequence[str] = ()
     return True
 
 
-async def publish_unpublished(runs: Runs, bulletin: Bulletin, *, older_than: timedelta = GRACE) -> int:
+async def publish_unpublished(runs: Runs, bulletin: Bulletin, clock: Clock, *, older_than: timedelta = GRACE) -> int:
     """Tell ends that were committed but perhaps never told; how many."""
     finished = await runs.unpublished(older_than=older_than, limit=LIMIT)
     if finished:
+        began = clock.monotonic()
         await bulletin.publish(Batch(finished=finished))
-        await runs.published([ended.run for ended in finished])
+        told_within = timedelta(seconds=clock.monotonic() - began)
+        await runs.published([ended.run for ended in finished], told_within=told_within)
         log.info("ends_published", runs=len(finished))
     return len(finished)
 

@@ -149,8 +149,11 @@ class Runs(Protocol):
         """Ended runs whose end may not have been told."""
         ...
 
-    async def published(self, runs: Sequence[UUID]) -> None:
-        """Remember that these were told."""
+    async def published(self, runs: Sequence[UUID], *, told_within: timedelta) -> None:
+        """Remember that these were told, at most ``told_within`` ago.
+
+        Not when everything was told again since (``tell_again``): what was told before that went down with Redis.
+        """
         ...
 
     async def tell_again(self, *, ended_within: timedelta) -> int:

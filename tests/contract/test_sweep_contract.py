@@ -68,9 +68,24 @@ async def test_ends_that_were_not_told_are_found_until_they_are(world: World) ->
     assert [ended.run for ended in await world.runs.unpublished(older_than=NO_TIME, limit=9)] == runs
     assert [ended.run for ended in await world.runs.unpublished(older_than=NO_TIME, limit=1)] == runs[:1]
 
-    await world.runs.published(runs[:1])
+    await world.runs.published(runs[:1], told_within=NO_TIME)
     (left,) = await world.runs.unpublished(older_than=NO_TIME, limit=9)
     assert (left.run, left.outcome["reply"]) == (runs[1], "hi")
     assert await world.runs.tell_again(ended_within=NO_TIME) == 0
+    await world.wait(0.01)
     assert await world.runs.tell_again(ended_within=timedelta(hours=1)) == 1  # the other was not told yet
     assert [ended.run for ended in await world.runs.unpublished(older_than=NO_TIME, limit=9)] == runs
+
+
+async def test_what_was_told_before_everything_was_told_again_does_not_count(world: World) -> None:
+    """It was told to a Redis that was emptied since; noted as told, it would be missing there for ever."""
+    await world.accept(new_run())
+    claim = await world.claim()
+    await world.store(claim, final_write(claim))
+    await world.runs.tell_again(ended_within=timedelta(hours=1))
+    await world.runs.published([claim.run], told_within=timedelta(seconds=5))
+    await world.wait(0.01)
+    assert [ended.run for ended in await world.runs.unpublished(older_than=NO_TIME, limit=9)] == [claim.run]
+
+    await world.runs.published([claim.run], told_within=NO_TIME)
+    assert list(await world.runs.unpublished(older_than=NO_TIME, limit=9)) == []

@@ -1,5 +1,7 @@
 """End runs whose time is over, and tell those who wait for them at once."""
 
+from datetime import timedelta
+
 import structlog
 
 from shared.ports.bus import Batch, Bulletin
@@ -8,6 +10,8 @@ from shared.ports.runs import Inbox, Runs
 log = structlog.get_logger(__name__)
 
 AT_ONCE = 200
+TOLD_WITHIN = timedelta(seconds=10)
+"""More than telling takes; see ``Runs.published``."""
 
 
 async def expire_runs(runs: Runs, inbox: Inbox, bulletin: Bulletin) -> int:
@@ -18,5 +22,5 @@ async def expire_runs(runs: Runs, inbox: Inbox, bulletin: Bulletin) -> int:
     log.info("runs_expired", runs=len(ended))
     finished = await inbox.outcomes(ended)
     await bulletin.publish(Batch(finished=finished))
-    await runs.published([each.run for each in finished])
+    await runs.published([each.run for each in finished], told_within=TOLD_WITHIN)
     return len(ended)

@@ -172,14 +172,18 @@ class InMemoryRuns:
         ]
         return [_finished(run) for _, run in sorted(due, key=lambda pair: pair[0])][:limit]
 
-    async def published(self, runs: Sequence[UUID]) -> None:
+    async def published(self, runs: Sequence[UUID], *, told_within: timedelta) -> None:
         """See ``Runs.published``."""
+        tables = self._tables
+        if tables.refilled_at is not None and tables.refilled_at >= tables.clock.now() - told_within:
+            return
         for run in runs:
-            self._tables.runs[run].published = True
+            tables.runs[run].published = True
 
     async def tell_again(self, *, ended_within: timedelta) -> int:
         """See ``Runs.tell_again``."""
         since = self._tables.clock.now() - ended_within
+        self._tables.refilled_at = self._tables.clock.now()
         again = [
             run
             for run in self._tables.runs.values()

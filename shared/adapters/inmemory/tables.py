@@ -1,7 +1,7 @@
 """What Postgres would hold, as far as the transactions need it. Shared by the fakes of one test."""
 
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -53,6 +53,7 @@ class Tables:
     run_steps: dict[tuple[UUID, int, int], list[Any]] = field(default_factory=dict)
     """By run, step and epoch."""
     approvals: dict[UUID, ApprovalRow] = field(default_factory=dict)
+    refilled_at: datetime | None = None
     deliveries: list[DeliveryMade] = field(default_factory=list)
     webhooks: list[WebhookMade] = field(default_factory=list)
 

@@ -33,6 +33,7 @@ STILL_THERE_EVERY = timedelta(seconds=1)
 """How often the server looks whether the one who asked is still there, also while it waits for a lock."""
 
 CANCEL_WITHIN = timedelta(seconds=1)
+JUST_NOW = 2.0
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 1.0
 
@@ -67,6 +68,7 @@ class Database:
 
     def __init__(self, pool: psycopg_pool.AsyncConnectionPool[Line]) -> None:
         self._pool = pool
+        self._answered_at = -JUST_NOW
 
     async def rows(
         self, query: str, parameters: Sequence[Any] = (), *, patience: timedelta = timedelta(seconds=2)
@@ -82,11 +84,15 @@ class Database:
                 return await self._ask(query, parameters, give_up_at)
             except (psycopg.OperationalError, psycopg_pool.PoolTimeout) as fault:
                 if time.monotonic() + pause >= give_up_at:
-                    slow = isinstance(fault, (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable))
-                    reason = "Postgres took too long to answer" if slow else "Postgres can't be reached"
-                    raise TryLater(reason, after=1.0) from fault
+                    raise TryLater(self._reason(fault), after=1.0) from fault
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
+
+    def _reason(self, fault: Exception) -> str:
+        slow = isinstance(fault, (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable))
+        # No connection was free, but others were answered a moment ago: it is there, and has much to do.
+        slow |= isinstance(fault, psycopg_pool.PoolTimeout) and time.monotonic() - self._answered_at < JUST_NOW
+        return "Postgres took too long to answer" if slow else "Postgres can't be reached"
 
     async def _ask(self, query: str, parameters: Sequence[Any], give_up_at: float) -> list[Row]:
         connection = await self._pool.getconn(timeout=max(0.05, give_up_at - time.monotonic()))
@@ -94,6 +100,7 @@ class Database:
         silence = asyncio.get_running_loop().call_later(within, connection.hang_up)
         try:
             cursor = await connection.execute(query, parameters)
+            self._answered_at = time.monotonic()
             return await cursor.fetchall() if cursor.description else []
         finally:
             silence.cancel()

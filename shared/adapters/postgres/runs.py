@@ -64,14 +64,20 @@ UNPUBLISHED = """
 select id, conversation, terminal, outcome from runs
 where published_at is null and finished_at < now() - %s order by finished_at limit %s
 """
-PUBLISHED = "update runs set published_at = now() where id = any(%s) and published_at is null"
+PUBLISHED = """
+update runs set published_at = now() where id = any(%s) and published_at is null
+  and not exists (select 1 from settings where key = 'redis_refilled' and updated_at >= now() - %s)
+"""
 # The ids of runs are UUIDv7: their order is that of acceptance, and their index serves for "lately".
 OVERTAKEN = """
 select c.key from unnest(%s::text[], %s::bigint[]) as held (key, epoch) join conversations c on c.key = held.key
 where c.epoch > held.epoch and c.owner is distinct from %s
 """
 TELL_AGAIN = """
-with again as (
+with noted as (
+  insert into settings (key, value) values ('redis_refilled', 'true')
+  on conflict (key) do update set updated_at = now()
+), again as (
   update runs set published_at = null
     where id > (lpad(to_hex((extract(epoch from now() - %s) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid
       and finished_at > now() - %s and published_at is not null and kind <> 'reset' returning 1
@@ -269,9 +275,9 @@ class PostgresRuns:
         """See ``Runs.unpublished``."""
         return [FinishedRun(*row) for row in await self._database.rows(UNPUBLISHED, (older_than, limit))]
 
-    async def published(self, runs: Sequence[UUID]) -> None:
+    async def published(self, runs: Sequence[UUID], *, told_within: timedelta) -> None:
         """See ``Runs.published``."""
-        await self._database.rows(PUBLISHED, (list(runs),))
+        await self._database.rows(PUBLISHED, (list(runs), told_within))
 
     async def tell_again(self, *, ended_within: timedelta) -> int:
         """See ``Runs.tell_again``."""

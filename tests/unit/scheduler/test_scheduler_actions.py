@@ -87,7 +87,7 @@ class ExpiringRuns:
     async def outcomes(self, runs: Sequence[UUID]) -> Sequence[FinishedRun]:
         return [FinishedRun(run, "cli", "1-9", {"state": "failed"}) for run in runs]
 
-    async def published(self, runs: Sequence[UUID]) -> None:
+    async def published(self, runs: Sequence[UUID], *, told_within: timedelta) -> None:
         self.told.extend(runs)
 
 

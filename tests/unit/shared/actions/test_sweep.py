@@ -10,7 +10,7 @@ from shared.actions.sweep import ABANDONED, KEPT, forget_abandoned, publish_unpu
 from shared.adapters.inmemory.bus import InMemoryBus
 from shared.adapters.inmemory.clock import ManualClock
 from shared.errors import TryLater
-from shared.ports.bus import WakeUp
+from shared.ports.bus import Batch, WakeUp
 from tests.builders import final_write, new_run
 from tests.faults import FlakyBulletin
 from tests.runs_worlds import InMemoryWorld
@@ -24,14 +24,14 @@ async def test_an_end_that_was_never_told_is_told_once() -> None:
     await world.accept(new_run())
     claim = await world.claim()
     await world.store(claim, final_write(claim, "hi"))
-    assert await publish_unpublished(world.runs, bus) == 0  # it may be on its normal way
+    assert await publish_unpublished(world.runs, bus, world.clock) == 0  # it may be on its normal way
     world.clock.advance(1.1)
     away = FlakyBulletin(bus)
     away.away = True
     with pytest.raises(TryLater):
-        await publish_unpublished(world.runs, away)
-    assert await publish_unpublished(world.runs, bus) == 1
-    assert await publish_unpublished(world.runs, bus) == 0
+        await publish_unpublished(world.runs, away, world.clock)
+    assert await publish_unpublished(world.runs, bus, world.clock) == 1
+    assert await publish_unpublished(world.runs, bus, world.clock) == 0
 
     assert (await bus.results([claim.run]))[claim.run]["reply"] == "hi"
     (event,) = await bus.read(claim.run, after="0-0")
@@ -48,17 +48,40 @@ async def test_an_emptied_redis_is_given_back_the_ends_of_the_last_hour() -> Non
     await world.accept(new_run())
     claim = await world.claim()
     await world.store(claim, final_write(claim, "hi"))
-    await publish_unpublished(world.runs, bus, older_than=timedelta(0))
+    await publish_unpublished(world.runs, bus, world.clock, older_than=timedelta(0))
     bus.forget_everything()
     assert await bus.results([claim.run]) == {}
     assert await refill(world.runs, bus)
     world.clock.advance(1.1)
-    assert await publish_unpublished(world.runs, bus) == 1
+    assert await publish_unpublished(world.runs, bus, world.clock) == 1
     assert (await bus.results([claim.run]))[claim.run]["reply"] == "hi"
     world.clock.advance(KEPT.total_seconds())
     bus.forget_everything()
     assert await refill(world.runs, bus)
-    assert await publish_unpublished(world.runs, bus) == 0
+    assert await publish_unpublished(world.runs, bus, world.clock) == 0
+
+
+async def test_an_end_that_is_noted_after_the_refill_is_told_again() -> None:
+    """It was told just before Redis was emptied, and the note came after everything was told again."""
+    world = InMemoryWorld()
+    bus = InMemoryBus(world.clock)
+    world.me = await world.hire()
+    await refill(world.runs, bus)
+    await world.accept(new_run())
+    claim = await world.claim()
+    await world.store(claim, final_write(claim, "hi"))
+    world.clock.advance(1.0)
+    await bus.publish(Batch(finished=await world.runs.unpublished(older_than=timedelta(0), limit=9)))
+    world.clock.advance(0.1)
+    bus.forget_everything()
+    assert await refill(world.runs, bus)
+    world.clock.advance(0.1)
+    await world.runs.published([claim.run], told_within=timedelta(seconds=0.2))
+    world.clock.advance(1.1)
+
+    assert await publish_unpublished(world.runs, bus, world.clock) == 1
+    assert claim.run in await bus.results([claim.run])
+    assert await publish_unpublished(world.runs, bus, world.clock) == 0
 
 
 async def test_wake_ups_of_dead_readers_are_dropped() -> None:
