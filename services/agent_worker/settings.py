@@ -9,6 +9,7 @@ from services.agent_worker.actions.desk import CompactionManner, Manner
 from services.agent_worker.edge.workspace_files import TierNames
 from services.agent_worker.rules.exec_environment import exec_environment
 from services.agent_worker.rules.run_loop import Limits
+from shared.domain.delivery import LONGEST_TELEGRAM_TEXT
 from shared.domain.provider import ModelSpec
 from shared.domain.routing import route_model
 from shared.runtime.settings import Configuration
@@ -76,7 +77,7 @@ class Settings:
                 retries=behavior.api_retries,
                 retry_base=behavior.api_retry_base_delay,
                 ask_first=frozenset(tools.ask_first),
-                part_limit=configuration.telegram.text_chunk_limit,
+                part_limit=min(configuration.telegram.text_chunk_limit, LONGEST_TELEGRAM_TEXT),
                 debounce=timedelta(milliseconds=behavior.debounce_ms),
                 compaction=_compaction(configuration),
             ),

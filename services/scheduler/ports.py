@@ -42,6 +42,10 @@ class Upkeep(Protocol):
         """Audit events."""
         ...
 
+    async def forget_sentences(self, *, older_than: timedelta, limit: int) -> int:
+        """What a bridge has said by itself, beside any run."""
+        ...
+
     async def forget_workers(self, *, ended_for: timedelta, limit: int) -> int:
         """Workers that ended that long ago and own no conversation."""
         ...

@@ -8,6 +8,7 @@ from services.telegram_bridge.rules.backoff import Backoff
 from services.telegram_bridge.rules.message import Manner
 from services.telegram_bridge.rules.people import People
 from shared.errors import ConfigError
+from shared.ports.webhooks import CALLBACK
 from shared.runtime.settings import Configuration
 
 API_URL = "https://api.telegram.org"
@@ -54,6 +55,7 @@ class Settings:
             manner=Manner(
                 deadline=timedelta(seconds=configuration.run.deadline_seconds),
                 capacity=configuration.behavior.queue_capacity,
+                webhook=CALLBACK if configuration.http.callback_url else None,
             ),
             stream_ttl=timedelta(seconds=configuration.run.stream_ttl_seconds),
         )

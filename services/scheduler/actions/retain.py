@@ -46,6 +46,7 @@ async def retain(kept: Kept, upkeep: Upkeep, clock: Clock) -> Mapping[str, int]:
     }
     if kept.events is not None:
         steps["events"] = partial(upkeep.forget_events, older_than=kept.events, limit=BATCH)
+        steps["sentences"] = partial(upkeep.forget_sentences, older_than=kept.events, limit=BATCH)
     if kept.runs is not None:  # after the keys, since a run lives as long as its key
         steps["runs"] = partial(upkeep.forget_runs, older_than=kept.runs, limit=BATCH)
     if kept.costs_months:

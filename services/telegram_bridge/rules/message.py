@@ -24,10 +24,12 @@ _SENTENCES = UUID("5d1f9e0c-8a55-4f0e-9d56-0c5a1a3b7e42")
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How messages are accepted: how long a run may take, and how many may wait in one conversation."""
+    """How messages are accepted: how long a run may take, how many may wait in one conversation, and where ends are
+    posted to, by name."""
 
     deadline: timedelta
     capacity: int
+    webhook: str | None = None
 
 
 def run_of(id: UUID, message: TextMessage, *, bot: int, people: People, manner: Manner) -> NewRun:
@@ -52,6 +54,7 @@ def run_of(id: UUID, message: TextMessage, *, bot: int, people: People, manner: 
         ),
         deadline=manner.deadline,
         capacity=manner.capacity,
+        webhook=manner.webhook,
     )
 
 

@@ -24,6 +24,14 @@ with gone as (
      where s.stored_at < now() - %s and r.finished_at < now() - %s order by s.stored_at limit %s) returning 1
 ) select count(*) from gone
 """
+# Those of a run go with it.
+SENTENCES = """
+with gone as (
+  delete from deliveries where id in
+    (select id from deliveries where run is null and state not in ('pending', 'sending') and created_at < now() - %s
+     order by created_at limit %s) returning 1
+) select count(*) from gone
+"""
 WORKERS = """
 with gone as (
   delete from workers where id in
@@ -92,6 +100,10 @@ class PostgresUpkeep:
     async def forget_events(self, *, older_than: timedelta, limit: int) -> int:
         """See ``Upkeep.forget_events``."""
         return await self._count(EVENTS, (older_than, limit))
+
+    async def forget_sentences(self, *, older_than: timedelta, limit: int) -> int:
+        """See ``Upkeep.forget_sentences``."""
+        return await self._count(SENTENCES, (older_than, limit))
 
     async def forget_workers(self, *, ended_for: timedelta, limit: int) -> int:
         """See ``Upkeep.forget_workers``."""

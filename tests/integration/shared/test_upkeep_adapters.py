@@ -78,6 +78,12 @@ async def test_expired_keys_old_events_and_dead_workers_go_in_batches(database: 
     await database.rows("insert into events (at, type) values (now() - interval '9 days', 'x'), (now(), 'x')")
     assert await upkeep.forget_events(older_than=8 * DAY, limit=10) == 1
     await database.rows(
+        "insert into deliveries (conversation, channel, ordinal, part, kind, body, state, created_at)"
+        " select 'c', 'telegram', 0, n, 'notice', '{}', s, now() - a * interval '1 day'"
+        " from (values (1, 'sent', 9), (2, 'pending', 9), (3, 'sent', 0)) v (n, s, a)"
+    )
+    assert await upkeep.forget_sentences(older_than=8 * DAY, limit=10) == 1
+    await database.rows(
         "insert into workers (id, service, host, boot_id, pid, pid_started, version, state, ended_at)"
         " select gen_random_uuid(), 'agent_worker', 'h', 'b', 1, '1', '1', s, now() - a * interval '1 day'"
         " from (values ('stopped', 3), ('fenced', 2), ('stopped', 0), ('alive', null)) v (s, a)"

@@ -134,6 +134,10 @@ class Attic:
         assert older_than == timedelta(days=30)
         return self._take("events", limit)
 
+    async def forget_sentences(self, *, older_than: timedelta, limit: int) -> int:
+        assert older_than == timedelta(days=30)
+        return self._take("sentences", limit)
+
     async def forget_workers(self, *, ended_for: timedelta, limit: int) -> int:
         return self._take("workers", limit)
 
@@ -155,7 +159,7 @@ class Attic:
 async def test_old_rows_go_in_batches() -> None:
     """Disk stays flat, and no statement grows with the backlog."""
     old = {"keys": 2500, "calls_booked": 1, "reservations": 2001, "workers": 1, "events": 10, "runs": 7, "costs": 3}
-    old["steps_told"] = 1001
+    old |= {"steps_told": 1001, "sentences": 4}
     attic = Attic(dict(old))
     kept = Kept(streams=timedelta(days=1), events=timedelta(days=30), runs=timedelta(days=90), costs_months=84)
     assert await retain(kept, attic, HandClock()) == old

@@ -73,12 +73,12 @@ create view dead_letters as
          (select n.id from runs n where n.retry_of = r.id order by n.id limit 1) as retried_as
   from runs r where r.state = 'dead'
   union all
-  select d.id, 'delivery', d.state in ('failed', 'in_doubt'), d.state, coalesce(d.error, ''), d.conversation, c.principal,
+  select d.id, 'delivery', d.state in ('failed', 'in_doubt'), d.state, coalesce(d.error, ''), d.conversation, coalesce(c.principal, ''),
          d.run,
          coalesce((select max(e.at) from events e where e.run = d.run and e.type in ('delivery_failed', 'delivery_in_doubt')
                    and e.payload ->> 'delivery' = d.id::text), d.created_at),
          d.attempts, d.bridge, null, d.channel, null
-  from deliveries d join conversations c on c.key = d.conversation where d.state in ('failed', 'in_doubt', 'dropped')
+  from deliveries d left join conversations c on c.key = d.conversation where d.state in ('failed', 'in_doubt', 'dropped')
   union all
   select w.id, 'webhook', w.state = 'dead', w.state, coalesce(w.error, ''), r.conversation, r.principal, w.run,
          coalesce((select max(e.at) from events e where e.run = w.run and e.type = 'webhook_dead'
