@@ -187,7 +187,7 @@ async def test_an_end_is_carried_out_once_whoever_brings_it_about(world: World, 
 @pytest.mark.parametrize("how", HOW)
 async def test_an_end_is_posted_once_whoever_brings_it_about(world: World, how: str) -> None:
     """Who left an address hears of every end, with what they gave along."""
-    new = new_run(webhook="callback", sender="bert", details={"notify_meta": {"ticket": 7}})
+    new = new_run(webhook="callback", sender="bert", details={"notify_meta": {"ticket": 7, "room": None}})
     finished = await _ends(world, how, new)
 
     (posted,) = await world.webhooks()
@@ -203,7 +203,7 @@ async def test_an_end_is_posted_once_whoever_brings_it_about(world: World, how: 
         "source": "http",
         "silent": False,
         "tokens": {"input": 0, "output": 0},
-        "notify_meta": {"ticket": 7},
+        "notify_meta": {"ticket": 7, "room": None},
     }
 
 

@@ -4,10 +4,11 @@ from datetime import timedelta
 
 from shared.ids import new_id
 from tests.builders import (
+    CONVERSATION,
     final_write,
     new_run,
 )
-from tests.runs_worlds import NO_TIME, World
+from tests.runs_worlds import NO_TIME, World, with_question
 
 
 async def test_orphans_are_what_nobody_living_owns(world: World) -> None:
@@ -29,6 +30,17 @@ async def test_orphans_are_what_nobody_living_owns(world: World) -> None:
     assert taken.run == claim.run
     await world.store(taken, final_write(taken), worker=heir)
     assert list(await world.runs.orphans(older_than=NO_TIME, limit=9)) == ["a", "b"]
+
+
+async def test_a_line_behind_a_run_that_waits_is_no_orphan(world: World) -> None:
+    """People may leave many questions open for a day; looking at them each second would hide what is really lost."""
+    claim = await with_question(world)
+    await world.accept(new_run("later", sender="bert"))
+    await world.wait(0.01)
+    assert list(await world.runs.orphans(older_than=NO_TIME, limit=9)) == []
+    await world.runs.cancel(claim.run, reason="x")
+
+    assert list(await world.runs.orphans(older_than=NO_TIME, limit=9)) == [CONVERSATION]
 
 
 async def test_a_worker_finds_what_it_owns_and_has_forgotten(world: World) -> None:

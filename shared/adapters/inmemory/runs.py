@@ -13,7 +13,7 @@ from shared.adapters.inmemory.claim import Asked, claim
 from shared.adapters.inmemory.conclude import end_from_outside
 from shared.adapters.inmemory.rows import RunRow
 from shared.adapters.inmemory.store import hand_back, store
-from shared.adapters.inmemory.tables import Tables, as_json
+from shared.adapters.inmemory.tables import OPEN_STATES, Tables, as_json
 from shared.domain.run import (
     UNDERSTANDS,
     Accepted,
@@ -208,8 +208,12 @@ class InMemoryRuns:
         return [run.id for run in ended]
 
     def _is_ready(self, run: RunRow) -> bool:
-        woken = run.state == "waiting" and run.wake_at is not None and run.wake_at < self._tables.clock.now()
-        return woken or run.state in {"accepted", "running"}
+        """Whether a claim could find it, or what it stands behind."""
+        if run.state not in OPEN_STATES:
+            return False
+        head, now = self._tables.line(run.conversation)[0], self._tables.clock.now()
+        asleep = head.state == "waiting" and (head.wake_at is None or head.wake_at > now)
+        return not asleep and (run.state != "waiting" or (run.wake_at is not None and run.wake_at < now))
 
 
 def _finished(run: RunRow) -> FinishedRun:

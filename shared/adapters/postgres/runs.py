@@ -93,6 +93,8 @@ where (r.state in ('accepted', 'running') or (r.state = 'waiting' and r.wake_at 
   and r.accepted_at < now() - %s and r.needs <= %s
   and (c.owner is null or (c.owner = %s and not c.key = any(%s))
        or exists (select 1 from workers w where w.id = c.owner and w.state in ('fenced', 'stopped')))
+  and not exists (select 1 from runs h where h.conversation = r.conversation and h.state = 'waiting'
+                  and (h.wake_at is null or h.wake_at > now()))
 group by r.conversation order by min(r.accepted_at) limit %s
 """
 
