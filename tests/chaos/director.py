@@ -121,7 +121,7 @@ class Director:
 
     async def _settle(self, phase: Phase, began: float) -> None:
         """Wait until as many are in flight as this phase wants, a few seconds at most."""
-        end = time.monotonic() + 6.0
+        end = time.monotonic() + 12.0
         while time.monotonic() < min(end, began + phase.ends):
             if (self.load.open < MANY_FROM) if phase.load == FEW else (self.load.open >= MANY_FROM):
                 return

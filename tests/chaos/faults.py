@@ -268,7 +268,7 @@ def block(how: str, seconds: float) -> Fault:
     async def hit(scene: Scene) -> bool:
         name = f"9{scene.random.randrange(10**9)}"
         scene.load.ask(Ask(name, "block", f"b{scene.random.randrange(1000)}", streamed=True))
-        end = time.monotonic() + 8.0
+        end = time.monotonic() + 12.0
         while name not in scene.signals.blocking and time.monotonic() < end:
             await asyncio.sleep(0.02)
         if name not in scene.signals.blocking:

@@ -18,7 +18,7 @@ from tests.chaos.faketime import find_faketime
 from tests.chaos.gates import Signals
 from tests.chaos.history import Blocked, History
 from tests.chaos.load import Load
-from tests.chaos.plan import FAULTS, KINDS, plan_asks
+from tests.chaos.plan import FAULTS, KINDS, SENDERS, plan_asks
 from tests.chaos.plants import Plant, plant_edits
 from tests.chaos.reading import (
     all_posted,
@@ -103,7 +103,8 @@ async def _observe(town: Town, order: Order, folder: Path, mono: float) -> Lived
     background = [asyncio.create_task(town.keep()), asyncio.create_task(_watch(town, epochs))]
     try:
         await wait_for(town.all_started, STARTS_WITHIN)
-        clients = asyncio.create_task(load.run(plan_asks(order.seed, order.plant.kinds if order.plant else KINDS)))
+        kinds, senders = (order.plant.kinds, order.plant.senders) if order.plant else (KINDS, SENDERS)
+        clients = asyncio.create_task(load.run(plan_asks(order.seed, kinds, senders)))
         if order.plant is not None:
             hits = await director.provoke(order.plant.aims, order.seconds, order.plant.in_flight)
         else:

@@ -47,7 +47,7 @@ class Load:
         headers = {"Authorization": f"Bearer {TOKEN}"}
         async with httpx2.AsyncClient(timeout=25, headers=headers) as http, asyncio.TaskGroup() as clients:
             while not self.over:
-                while self._extra:
+                while self._extra:  # they count like all others
                     clients.create_task(self._client(http, self._extra.pop()))
                 if self.open < self.target:
                     clients.create_task(self._client(http, next(asks)))

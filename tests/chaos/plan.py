@@ -10,7 +10,7 @@ FEW, MANY = "few", "many"
 MANY_FROM = 8
 """Runs in flight from which a fault counts as one among many."""
 
-IN_FLIGHT = {FEW: 7, MANY: 26}
+IN_FLIGHT = {FEW: 6, MANY: 26}
 """How many the clients keep in flight."""
 
 WIPING = ("flushall", "kill redis")
@@ -59,18 +59,18 @@ class Phase:
     load: str
 
 
-def plan_asks(seed: int, kinds: Sequence[str] = KINDS) -> Iterator[Ask]:
+def plan_asks(seed: int, kinds: Sequence[str] = KINDS, senders: int = SENDERS) -> Iterator[Ask]:
     """One ask after another, for ever, from few senders, so that some wait for each other."""
     random, number = Random(f"asks {seed}"), 0
     while True:
         number += 1
-        sender = f"s{random.randrange(SENDERS)}"
+        sender = f"s{random.randrange(senders)}"
         yield Ask(str(number), random.choice(kinds), sender, random.random() < 0.6)
 
 
 def plan_phases(seconds: float) -> Sequence[Phase]:
     """Quiet and busy times take turns; quiet ones are longer, since a fault meets fewer runs there."""
-    rounds = max(1, round(seconds / 50))
+    rounds = max(1, round(seconds / 100))
     length, at = seconds / rounds, 0.0
     phases: list[Phase] = []
     for _ in range(rounds):

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import psycopg
 
+from tests.chaos.plan import SENDERS
+
 
 @dataclass(frozen=True, slots=True)
 class Edit:
@@ -34,6 +36,7 @@ class Plant:
     kinds: tuple[str, ...] = ("echo", "talk", "act", "file")
     seconds: float = 14.0
     in_flight: int = 14
+    senders: int = SENDERS
 
 
 LOCKED = "select * into v_conversation from conversations where key = p_conversation for no key update;"
@@ -80,6 +83,8 @@ PLANTS: Mapping[str, Plant] = {
         "nobody looks for runs whose wake-up got lost",
         [Aim("lost wake-ups")],
         ("none_lost", "answered_alike", "none_waits_long"),
+        seconds=9.0,
+        senders=1000,  # nobody writes again and so wakes a conversation that was forgotten
     ),
     "group-at-the-end": Plant(
         "the group of lucyd:inbound begins at its end",

@@ -29,6 +29,8 @@ SPARES = 2
 BROKEN = ('"run_broke"', '"conversation_broke"', '"batch_dropped"')
 """What a log says when something broke that should not."""
 
+CRASHED = 70
+
 FENCED = 75
 """The exit code of a worker that its peers have counted as dead."""
 
@@ -211,6 +213,8 @@ class Town:
         fine = {-signal.SIGKILL, *((FENCED,) if process.name == "agent_worker" else ())}
         if pid in self._told_to_stop:
             fine |= {0, -signal.SIGTERM}  # the latter when it had not even begun to listen
+        if code == CRASHED and process.name == "agent_worker" and '.Fenced"' in text_of(process):
+            return  # it was told by a claim, before its beat was
         if code not in fine:
             self.crashes.append(f"{process.log.name}: {process.name} ended with {code}")
 

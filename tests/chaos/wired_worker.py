@@ -69,6 +69,7 @@ def main() -> None:
     """Run until told to stop. A spare one first waits for the rest of its environment, with everything imported."""
     if os.environ.get(SPARE):
         os.environ.update(json.loads(sys.stdin.readline() or sys.exit(0)))
+        del os.environ[SPARE]  # a process that it starts for a suspect has the same command line, and must not wait
     gates, folder = Gates(os.environ[SOCKET]), Path(os.environ[FOLDER])
     plant = PLANTED_PORTS.get(os.environ.get(PLANT, ""), nothing_planted)
 
