@@ -14,8 +14,9 @@ from shared.ports.runs import Inbox, Runs
 log = structlog.get_logger(__name__)
 
 CANCELLED = "It was cancelled."
-OVERDUE = timedelta(seconds=4)
-"""How long a worker may take to end a run it was told to end; then the run is ended over its head."""
+OVERDUE = timedelta(seconds=3.5)
+"""How long a worker may take to end a run it was told to end; then the run is ended over its head, by who looks every
+second: within five in any case."""
 
 AT_ONCE = 200
 TOLD_WITHIN = timedelta(seconds=10)
