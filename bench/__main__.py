@@ -15,6 +15,7 @@ from typing import Any
 
 from bench.cells import Result, measure_at_rate, measure_cell, measure_stream, warm_up
 from bench.floor import measure_floor
+from bench.indexing import indexing
 from bench.load import RUNS_PER_CONVERSATION
 from bench.loops import run
 from bench.machine import describe_machine, load_average
@@ -76,6 +77,7 @@ class Bench:
         for workers in plan.workers:
             town.have_workers(workers)
             await warm_up(town, plan.warm_up)
+            town.tidy_up()
             for cell in plan.cells:
                 if cell.workers == workers:
                     note(await measure_cell(town, cell))
@@ -122,12 +124,14 @@ def _numbers(tree: dict[str, Any], before: str = "") -> Iterator[tuple[str, floa
             yield before + name, value
 
 
-async def _bench(town: Town, plan: Plan, out: Path, *, quick: bool) -> int:
+async def _bench(town: Town, plan: Plan, asked: argparse.Namespace) -> int:
     machine = describe_machine(town.stack.database_url, town.stack.redis_url)
     machine["load_average_at_start"] = load_average()
+    out: Path = asked.out
     bench = Bench(town, plan, out)
     shown = await bench.prepare()
-    repeats = await bench.measure()
+    async with indexing(town, on=asked.indexing):
+        repeats = await bench.measure()
     machine["load_average_at_end"] = load_average()
     if bench.wrong:
         keep(out, "wrong", bench.wrong)
@@ -135,7 +139,8 @@ async def _bench(town: Town, plan: Plan, out: Path, *, quick: bool) -> int:
             say(f"wrong: {sentence}")
         say(f"{len(bench.wrong)} replies were wrong or missing: the figures count for nothing and are not kept")
         return 1
-    told = {**summary(plan, repeats), "quick": quick, "shown": shown, "wire": town.wire, "machine": machine}
+    circumstances = {"indexing": "on" if asked.indexing else "off", "quick": asked.quick, "wire": town.wire}
+    told = {**summary(plan, repeats), **circumstances, "shown": shown, "machine": machine}
     keep(out, "bench", told)
     sys.stdout.write(f"{table(plan, told)}\n{_foot(machine)}\n")
     return 0
@@ -153,6 +158,7 @@ def main(words: Sequence[str]) -> int:
     """Measure; 0 when every reply was right."""
     parser = argparse.ArgumentParser(prog="bench", description="Fixed work on a Lucyd of its own: how fast it is.")
     parser.add_argument("--quick", action="store_true", help="little work, once: whether it all runs")
+    parser.add_argument("--indexing", action="store_true", help="let the indexer work beside the load")
     parser.add_argument("--wire", choices=["openai", "anthropic"], default="openai", help="the model server's wire")
     parser.add_argument("--out", type=Path, default=OUT, help="where bench.json and the raw data go")
     asked = parser.parse_args(words)
@@ -162,7 +168,9 @@ def main(words: Sequence[str]) -> int:
     code = 1
     try:
         with open_town(folder, asked.wire) as town:
-            code = run(_bench(town, plan, asked.out, quick=asked.quick))
+            code = run(_bench(town, plan, asked))
+    except RuntimeError as fault:
+        say(f"bench: {fault}")
     finally:
         if code == 0:
             shutil.rmtree(folder, ignore_errors=True)

@@ -32,7 +32,6 @@ def summary(plan: Plan, repeats: Sequence[Figures]) -> dict[str, Any]:
         "stream_hop_ms": medians["stream"]["stream_hop_ms"],
         "takeover_s": medians["takeover"]["takeover_s"],
         "floor_ratio": medians["floor"]["runs_per_s"] / medians[eager]["runs_per_s"],
-        "indexing": "off",
         "takeover_other_host_s": medians["takeover-other-host"]["takeover_s"],
         "send_to_model_ms": half["send_to_model_ms"],
         "half_load_runs_per_s": half["rate"],

@@ -1,6 +1,7 @@
 """What the model server noted, brought together with what the load and Postgres know."""
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -57,16 +58,17 @@ class ModelNotes:
         return body
 
     async def until_heard(self, tokens: Sequence[str], *, within: float, after: int = 0) -> Mapping[str, int]:
-        """When each of these was first asked for after that moment. Raises ``TimeoutError``."""
+        """When each of these was first asked for after that moment. Raises ``RuntimeError`` when some were not."""
         heard: dict[str, int] = {}
-        async with asyncio.timeout(within):
-            while True:
-                for receipt in await self.take():
-                    if receipt.at > after:
-                        heard.setdefault(receipt.token, receipt.at)
-                if heard.keys() >= set(tokens):
-                    return {token: heard[token] for token in tokens}
-                await asyncio.sleep(LOOKS_EVERY)
+        end = time.monotonic() + within
+        while missing := set(tokens) - heard.keys():
+            if time.monotonic() > end:
+                raise RuntimeError(f"{len(missing)} of {len(tokens)} messages did not reach the model in {within:g} s")
+            for receipt in await self.take():
+                if receipt.at > after:
+                    heard.setdefault(receipt.token, receipt.at)
+            await asyncio.sleep(LOOKS_EVERY)
+        return {token: heard[token] for token in tokens}
 
 
 def accepted_at(database_url: str, runs: Sequence[str]) -> Mapping[str, int]:

@@ -1,0 +1,106 @@
+"""``python -m bench.profile_load``: what gateway and worker spend their CPU on while more is asked than they can do."""
+
+import argparse
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import orjson
+
+from bench.cells import conversations_for, seeded, warm_up
+from bench.hot_spots import Samples, tables
+from bench.load import closed_loop
+from bench.loops import run
+from bench.processes import cpu_seconds
+from bench.town import Town, open_town
+from tests.stack import PROJECT, Process, Stack
+
+PROFILED = ("gateway", "agent_worker")
+SESSIONS = 64
+BATCH = 320
+SHOWN = 25
+
+
+class ProfiledStack(Stack):
+    """A stack whose gateway and workers sample themselves."""
+
+    @classmethod
+    def like(cls, stack: Stack) -> "ProfiledStack":
+        """The same, ended with the other one, for they share their list of processes."""
+        return cls(stack.folder, stack.database_url, stack.redis_url, stack.config, stack.environment, stack.processes)
+
+    def start(self, name: str, **environment: str) -> Process:
+        """See ``Stack.start``."""
+        if name not in PROFILED:
+            return super().start(name, **environment)
+        log = self.folder / f"{name}-{len(self.processes)}.log"
+        with log.open("wb") as out:
+            popen = subprocess.Popen(
+                [sys.executable, "-m", "bench.profiled_service", name, str(self.seen(name)), "-c", str(self.config)],
+                cwd=PROJECT,
+                env={**self._environment(), **self.environment, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+            )
+        process = Process(name, popen, log)
+        self.processes.append(process)
+        return process
+
+    def seen(self, name: str) -> Path:
+        """Where such a process leaves its samples."""
+        return self.folder / f"{name}.samples.json"
+
+
+async def load_and_sample(town: Town, stack: ProfiledStack, seconds: float) -> dict[str, float]:
+    """Load it for so long; milliseconds of CPU for a run by service. The processes have ended when this returns.
+
+    Raises ``RuntimeError`` when a reply was wrong.
+    """
+    town.have_workers(1)
+    await warm_up(town, 200)
+    town.tidy_up()
+    processes = [process for process in stack.processes if process.name in PROFILED]
+    for process in processes:
+        process.popen.send_signal(signal.SIGUSR1)
+    before = {process.name: cpu_seconds(process.popen.pid) for process in processes}
+    runs, end = 0, time.monotonic() + seconds
+    while time.monotonic() < end:
+        senders = seeded(town, conversations_for(SESSIONS, BATCH))
+        tally = await closed_loop(town.gate, senders, sessions=SESSIONS, runs=BATCH, latency_ms=0, tokens=town.tokens)
+        if tally.wrong:
+            raise RuntimeError(f"a reply was wrong: {tally.wrong[0]}")
+        runs += BATCH
+    used = {process.name: cpu_seconds(process.popen.pid) - before[process.name] for process in processes}
+    for process in processes:
+        process.stop()
+    return {name: 1000 * spent / runs for name, spent in used.items()}
+
+
+def main(words: Sequence[str]) -> int:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(prog="bench-profile", description="Where gateway and worker spend their CPU.")
+    parser.add_argument("--seconds", type=float, default=20.0, help="how long the load lasts")
+    parser.add_argument("--shown", type=int, default=SHOWN, help="how many functions of each")
+    asked = parser.parse_args(words)
+    folder = Path(tempfile.mkdtemp(prefix="lucyd-profile-"))
+    try:
+        with open_town(folder, make_stack=ProfiledStack.like) as town:
+            stack = town.stack
+            assert isinstance(stack, ProfiledStack)  # noqa: S101 - for the type checker
+            spent = run(load_and_sample(town, stack, asked.seconds))
+            for name in PROFILED:
+                samples = Samples(**orjson.loads(stack.seen(name).read_bytes()))
+                sys.stdout.write("\n".join(tables(name, samples, spent[name], most=asked.shown)) + "\n\n")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
