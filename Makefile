@@ -4,6 +4,9 @@ PYTHON ?= python3
 ARGS ?=
 SEED ?= 1
 MINUTES ?= 1
+QUICK ?=
+INDEXING ?=
+SECONDS ?= 20
 PLANT ?=
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -13,7 +16,7 @@ LOCK_FLAGS := --universal --python-version 3.11 --generate-hashes --no-annotate 
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help install dev run test check fmt fmt-check lint types unit house contract integration e2e chaos chaos-planted measure lock clean
+.PHONY: help install dev run test check fmt fmt-check lint types unit house contract integration e2e chaos chaos-planted bench bench-profile measure lock clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -66,6 +69,12 @@ chaos: dev ## break a running Lucyd on purpose and check what it promises (SEED=
 
 chaos-planted: dev ## plant faults in the product, one after the other: each must be seen
 	$(PY) -m tests.chaos --seed $(SEED) --planted
+
+bench: dev ## measure how fast Lucyd is on this machine (QUICK=1: only whether it runs; INDEXING=1)
+	$(PY) -m bench $(if $(QUICK),--quick) $(if $(INDEXING),--indexing) $(ARGS)
+
+bench-profile: dev ## print what gateway and worker spend their CPU on under load (SECONDS=20)
+	$(PY) -m bench.profile_load --seconds $(SECONDS) $(ARGS)
 
 measure: dev ## print how long files and functions are, and what is hidden in them
 	$(PY) -m bench.measure
