@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from cli.commands.cancel import cancel
 from cli.commands.chat import chat
 from cli.commands.cost import cost
 from cli.commands.dead import ORDERS
@@ -20,7 +21,7 @@ from cli.commands.why import why
 from cli.edge.spoken_faults import spoken_faults
 
 COMMANDS: tuple[Callable[..., None], ...] = (
-    up, chat, send, sessions, history, cost, monitor, why, reset, doctor, migrate,
+    up, chat, send, sessions, history, cost, monitor, why, cancel, reset, doctor, migrate,
 )  # fmt: skip
 
 

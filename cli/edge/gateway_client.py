@@ -22,6 +22,7 @@ from shared.messages.run_events import EventType, RunEvent
 Json = Mapping[str, Any]
 Asked = TypeVar("Asked")
 
+_TAKEN = frozenset({200, 202})
 LARGEST_EVENT = 16 * 1024 * 1024
 
 
@@ -96,13 +97,24 @@ class Gateway:
         """What became of a message; the run's id may be cut short."""
         return self._get(f"/runs/{quote(run, safe='')}/story")
 
-    def chat(self, body: Json) -> str:
-        """The JSON text of ``/chat`` once the run has ended; a broken connection is taken up again under one key."""
-        headers = {"Idempotency-Key": str(uuid4())}
+    def run(self, run: str) -> Json:
+        """What is known of a run."""
+        return self._get(f"/runs/{quote(run, safe='')}")
+
+    def cancel(self, run: str) -> Json:
+        """End a run; returns it once its end is stored, or without an end when that takes longer than usual."""
+        return self._json("POST", f"/runs/{quote(run, safe='')}/cancel", body={})
+
+    def chat(self, body: Json, key: str | None = None) -> str:
+        """The JSON text of ``/chat`` once the run has ended, or asks something; that has ``"state": "waiting"``.
+
+        A broken connection is taken up again under one key. Under the ``key`` of a stream it is about that one's run.
+        """
+        headers = {"Idempotency-Key": key or str(uuid4())}
 
         def ask() -> str:
             answer = self._ask("POST", "/chat", body=body, headers=headers, within=self._patience.reply)
-            if answer.status_code != 200:
+            if answer.status_code not in _TAKEN:
                 raise self._refused(answer)
             if not error_body(answer.text):
                 raise Failure(_stranger(self.url))
@@ -121,13 +133,17 @@ class Gateway:
 
         self._insist(ask)
 
-    def stream(self, body: Json, follower: Follower) -> Iterator[RunEvent]:
+    def follow(self, follower: Follower) -> Generator[RunEvent, None, None]:
+        """The events of a run that ``follower`` knows, from where it stands; else as ``stream``."""
+        return self.stream({}, follower)
+
+    def stream(self, body: Json, follower: Follower, key: str | None = None) -> Generator[RunEvent, None, None]:
         """The events of a new run, each once, until its end.
 
         A broken connection is taken up where it broke, five times in a row at most. ``follower`` knows the run's id
         as soon as it is accepted. Raises ``Failure`` when the gateway refuses, or can't be reached any more.
         """
-        key, broken = str(uuid4()), 0
+        key, broken = key or str(uuid4()), 0
         while True:
             try:
                 with contextlib.closing(self._frames(body, follower, key, again=broken > 0)) as frames:
@@ -219,7 +235,7 @@ class Gateway:
             answer = self._ask(method, path, query=query, body=body)
         except _Broken as fault:
             raise Failure(f"The connection with {self.url} broke; try again.") from fault
-        if answer.status_code != 200:
+        if answer.status_code not in _TAKEN:
             raise self._refused(answer)
         try:
             found = json.loads(answer.text, parse_float=Decimal)

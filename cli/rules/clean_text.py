@@ -1,12 +1,18 @@
 """Text of others on this terminal: what could move the cursor, change a title or fill the clipboard is left out."""
 
 _KEPT = frozenset("\n\t")
+_HIDING = {code: f"\\u{code:04x}" for code in (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))}
 _CONTROL = {code: None for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in _KEPT}
 
 
 def clean(text: str) -> str:
     """``text`` without control characters; newlines and tabs stay."""
     return text.translate(_CONTROL)
+
+
+def unhidden(text: str) -> str:
+    """The same, with what turns the direction of writing spelled out: what is decided by must read as it is."""
+    return clean(text).translate(_HIDING)
 
 
 def is_text(text: str) -> bool:

@@ -9,6 +9,9 @@ from cli.rules.clean_text import one_line
 START_IT = "start it with `make run` or `lucyd up`"
 
 
+BUSY = "the conversation is busy"
+
+
 def not_there(url: str) -> str:
     """Nobody answers at the gateway's address."""
     return f"Lucyd does not answer at {url}; {START_IT}, or name another address with --url."
@@ -23,6 +26,8 @@ def refusal(status: int, text: str, url: str, *, retry_after: str | None = None,
         return f"The gateway at {url} {sent}; set LUCYD_HTTP_TOKEN to what it was started with."
     if not said:
         return f"What answers at {url} is not Lucyd's gateway, or a broken one (HTTP {status})."
+    if status == 409 and said == BUSY:
+        return "The conversation is busy with an earlier message; this one was not taken."
     if status == 408:
         run = one_line(body.get("run_id") or "")
         told = f" ({run})" if run else ""

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 HELP = """\
+/stop       end the run that was started here last, shown or not
 /reset      end this session; the next message begins a new one
 /cost       what the models cost (today; or week, all)
 /sessions   all active sessions
@@ -10,7 +11,10 @@ HELP = """\
 /quit       end (Ctrl-D does the same)
 A message that begins with / is written with //."""
 
-_NAMES = {"reset": "reset", "cost": "cost", "sessions": "sessions", "help": "help", "quit": "quit", "exit": "quit"}
+_NAMES = {
+    "stop": "stop", "reset": "reset", "cost": "cost", "sessions": "sessions", "help": "help", "quit": "quit",
+    "exit": "quit",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from cli.rules.amounts import duration, number, whole
-from cli.rules.clean_text import clean, one_line
+from cli.rules.clean_text import clean, one_line, unhidden
 from cli.rules.pieces import Kind, Piece
+from cli.rules.run_end import end_of
 from shared.messages.run_events import STEP, RunEvent, id_order
 
 _NOTHING = "0-0"
@@ -139,6 +140,17 @@ class Teller:
         self._noticed.add(text)
         return [*self.break_line(), Piece(f"{sign} {one_line(text, 500)}\n", "warning")]
 
+    def _approval(self, event: RunEvent) -> list[Piece]:
+        """A question, whole: what is cut or hidden would be allowed unseen. A pipe gets it as it is."""
+        text = str(event.data.get("text") or "")
+        if not text:
+            return []
+        shown = "? " + unhidden(text).strip().replace("\n", "\n  ") if self._aloud else text.rstrip("\n")
+        pieces = [*self.break_line(), Piece(f"{shown}\n", "strong")]
+        if is_last_question(event) and (of := whole(event.data.get("of"))) > 1:
+            pieces.append(Piece(f"One answer goes for all {of}.\n", "warning"))
+        return pieces
+
     def _other(self, event: RunEvent) -> list[Piece]:
         """What a newer gateway tells, if it has words."""
         return self._note(str(event.data.get("text") or ""), "•")
@@ -168,7 +180,9 @@ class Teller:
         return [*pieces, Piece(f"{failure_sentence(event)}\n", "error")]
 
     def _merged(self, event: RunEvent) -> list[Piece]:
-        if event.data.get("reply"):
+        if end_of(event) in {"failed", "cancelled"}:
+            return self._failed(event)
+        if event.data.get("reply") or event.data.get("silent"):
             return self._done(event)
         return [*self.break_line(), Piece("This message was answered together with one before it.\n")]
 
@@ -180,6 +194,7 @@ class Teller:
         "tool_finished": _tool_finished,
         "attempt": _attempt,
         "retry": _retry,
+        "approval": _approval,
         "notice": _notice,
         "in_doubt": _notice,
         "done": _done,
@@ -189,9 +204,14 @@ class Teller:
     }
 
 
+def is_last_question(event: RunEvent) -> bool:
+    """Whether nothing more comes of this run until somebody answers."""
+    return event.type == "approval" and whole(event.data.get("number")) >= whole(event.data.get("of"))
+
+
 def failure_sentence(event: RunEvent) -> str:
     """Why a run ended without a reply."""
-    return failure_of(event.data, "The run was cancelled" if event.type == "cancelled" else "The run failed")
+    return failure_of(event.data, "The run was cancelled" if end_of(event) == "cancelled" else "The run failed")
 
 
 def failure_of(outcome: Mapping[str, Any], what: str = "The run failed") -> str:
