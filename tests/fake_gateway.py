@@ -22,6 +22,7 @@ from shared.messages.run_events import STEP, id_order, terminal_id
 
 TOKEN = "a-token-of-the-fake-gateway"
 RUN = "01890000-0000-7000-8000-000000000001"
+ANSWER = "01890000-0000-7000-8000-000000000002"
 SESSION = "01890000-0000-7000-8000-00000000000a"
 OTHER_SESSION = "01890000-0000-7000-8000-00000000000b"
 
@@ -50,7 +51,14 @@ class Pause:
     always: bool = False
 
 
-Step = Event | Break | Pause
+@dataclass(frozen=True)
+class Hold:
+    """Nothing comes until so many answers were given."""
+
+    answers: int
+
+
+Step = Event | Break | Pause | Hold
 
 ACCEPTED = Event("0-1", "accepted", {"run_id": RUN, "conversation": "cli"})
 
@@ -63,6 +71,20 @@ def at(epoch: int, step: int, offset: int) -> str:
 def attempt(epoch: int, number: int = 1, keep: str | None = None) -> Event:
     """A worker begins."""
     return Event(at(epoch, 0, 1), "attempt", {"epoch": epoch, "attempt": number, "keep": keep})
+
+
+def approval(step: int, command: str, *, number: int = 1, of: int = 1, epoch: int = 1) -> Event:
+    """A question, as the agent's worker asks it."""
+    data = {
+        "approval_id": f"01890000-0000-7000-8000-0000000000a{number}",
+        "call_id": f"c{number}",
+        "tool": "exec",
+        "arguments": {"command": command},
+        "text": f"May I use 'exec' with command = {command}? Answer yes to allow it; anything else means no.",
+        "number": number,
+        "of": of,
+    }
+    return Event(at(epoch, step, 20 + number), "approval", data)
 
 
 def done(reply: str, *, epoch: int = 1, **more: Any) -> Event:
@@ -154,6 +176,37 @@ SCRIPTS: dict[str, Sequence[Step]] = {
         Pause(30, always=True),
         done("I am slow"),
     ],
+    "ask": [
+        ACCEPTED,
+        attempt(1),
+        Event(at(1, 0, 13), "delta", {"text": "I would list."}),
+        approval(1, "ls"),
+        Hold(1),
+        Event(at(2, 1, 1), "tool_started", {"call_id": "c1", "name": "exec", "arguments": {"command": "ls"}}),
+        Event(at(2, 1, 2), "tool_finished", {"call_id": "c1", "name": "exec", "ok": True, "duration_ms": 4}),
+        Event(at(2, 2, 11), "delta", {"text": "It is done."}),
+        done("It is done.", epoch=2),
+    ],
+    "ask-twice": [
+        ACCEPTED,
+        attempt(1),
+        approval(1, "ls", number=1, of=2),
+        approval(1, "pwd", number=2, of=2),
+        Hold(1),
+        approval(3, "rm notes", epoch=2),
+        Hold(2),
+        done("Both are done.", epoch=3),
+    ],
+    "ask-then-fail": [ACCEPTED, attempt(1), approval(1, "ls"), Hold(1), failed("The model is gone")],
+    "ask-later": [
+        ACCEPTED,
+        attempt(1),
+        Event(at(1, 0, 6), "delta", {"text": "I am "}),
+        Pause(1.5),
+        approval(1, "ls"),
+        Hold(1),
+        done("Asked and answered.", epoch=2),
+    ],
     "hush": [ACCEPTED, attempt(1), Pause(1.0), done("back again")],
     "escape": [
         ACCEPTED,
@@ -243,6 +296,14 @@ class FakeGateway:
         self.asked: list[tuple[str, str, Mapping[str, str], Any]] = []
         self.refuse: tuple[int, Mapping[str, Any], Mapping[str, str]] | None = None
         self.ready = True
+        self.stored_after = 0
+        """How many looks it takes until a question is stored that was told."""
+        self.ends_at_once = True
+        """Whether a run that is cancelled ends while its caller waits."""
+        self._answers = 0
+        self._answer_key = ""
+        self._held = 0
+        self._ended = ""
         self._runs: dict[str, Sequence[Step]] = {}
         self._key = ""
         self._past: set[int] = set()
@@ -272,6 +333,14 @@ class FakeGateway:
             loop.call_soon_threadsafe(stop.set)
             thread.join(20)
 
+    def ask_now(self) -> None:
+        """The run in hand comes to its question, whoever follows it."""
+        self._held = max(answers for answers, _ in asked_in(self._runs[RUN]))
+
+    def answer_elsewhere(self) -> None:
+        """Somebody else answers what is open."""
+        self._answers = self._held
+
     def bodies(self, path: str) -> list[Any]:
         """What was posted to a path."""
         return [body for _, where, _, body in self.asked if where == path]
@@ -286,7 +355,9 @@ class FakeGateway:
                 Route("/api/v1/status", self._status),
                 under("/chat", self._chat, "POST"),
                 under("/chat/stream", self._stream, "POST"),
+                under("/runs/{run}", self._run),
                 under("/runs/{run}/events", self._events),
+                under("/runs/{run}/cancel", self._cancel, "POST"),
                 under("/sessions", self._sessions),
                 under("/sessions/reset", self._reset, "POST"),
                 under("/sessions/{session}/history", self._history),
@@ -320,20 +391,72 @@ class FakeGateway:
     async def _status(self, _: Request) -> Response:
         return JSONResponse({"status": "ok", "model": "fake-model-1", "agent": "Lucyd", "version": "0"})
 
-    async def _chat(self, _: Request, body: Any) -> Response:
+    async def _chat(self, request: Request, body: Any) -> Response:
         steps = script_of(body["message"])
+        run, answered = RUN, 0
+        if request.headers.get("idempotency-key", "") == self._answer_key:
+            run, steps, answered = ANSWER, self._runs[RUN], self._answers
+        asked = [each for each in asked_in(steps) if each[0] > answered]
+        if asked:
+            self._held = asked[0][0]
+            text = "\n".join(str(each.data["text"]) for each in asked[0][1])
+            approvals = [{"approval_id": each.data["approval_id"], "tool": "exec"} for each in asked[0][1]]
+            told = {"state": "waiting", "reply": text, "run_id": run, "session_id": SESSION, "approvals": approvals}
+            return JSONResponse(told, 202)
         end = next(each for each in steps if isinstance(each, Event) and each.type in {"done", "failed"})
         return JSONResponse({**end.data, "agent": "Lucyd"})
 
     async def _stream(self, request: Request, body: Any) -> Response:
         key = request.headers.get("idempotency-key", "")
         assert key
+        if self._state() == "waiting" or key == self._answer_key:
+            if key != self._answer_key:
+                self._answer_key, self._answers = key, self._answers + 1
+            return StreamingResponse(self._answer_frames("0-0"), media_type="text/event-stream")
         if key != self._key:
             self._key, self._past = key, set()
+            self._answers = self._held = 0
+            self._answer_key = self._ended = ""
             self._runs[RUN] = script_of(body["message"])
         return self._told("0-0")
 
+    def _state(self) -> str:
+        return self._ended or ("waiting" if self._held > self._answers else "running")
+
+    async def _run(self, request: Request, _: Any) -> Response:
+        return self._run_body(request.path_params["run"])
+
+    def _run_body(self, run: str, status: int = 200) -> Response:
+        if run not in {RUN, ANSWER}:
+            return JSONResponse({"error": "no such run"}, 404)
+        outcome: dict[str, Any] | None = {"state": self._ended, "run_id": run} if self._ended else None
+        if outcome is not None and run == ANSWER:
+            outcome["merged_into"] = RUN
+        finished = "2026-05-21T21:33:12+00:00" if self._ended else None
+        state = "merged" if run == ANSWER else self._state()
+        return JSONResponse({"run_id": run, "state": state, "finished_at": finished, "outcome": outcome}, status)
+
+    async def _cancel(self, request: Request, _: Any) -> Response:
+        run = request.path_params["run"]
+        if self.ends_at_once:
+            self._ended = self._ended or "cancelled"
+        return self._run_body(run, 200 if self._ended else 202)
+
+    async def _answer_frames(self, after: str) -> AsyncIterator[bytes]:
+        """An answer's own events: that it is taken, and the end of the run that asked."""
+        if id_order(after) < id_order(ACCEPTED.id):
+            yield frame(Event(ACCEPTED.id, "accepted", {"run_id": ANSWER, "conversation": "cli"}))
+        while self._answers < len(asked_in(self._runs[RUN])):
+            await asyncio.sleep(0.02)
+        end = self._runs[RUN][-1]
+        assert isinstance(end, Event)
+        state = {"done": "done", "failed": "failed"}[end.type]
+        yield frame(Event(end.id, "merged", {**end.data, "state": state, "run_id": ANSWER, "merged_into": RUN}))
+
     async def _events(self, request: Request, _: Any) -> Response:
+        if request.path_params["run"] == ANSWER:
+            told = self._answer_frames(request.headers["last-event-id"])
+            return StreamingResponse(told, media_type="text/event-stream")
         if request.path_params["run"] not in self._runs:
             return JSONResponse({"error": "no such run"}, 404)
         return self._told(request.headers["last-event-id"])
@@ -353,8 +476,15 @@ class FakeGateway:
                 case Pause() if step.always or place not in self._past:
                     self._past.add(place)
                     await asyncio.sleep(step.seconds)
-                case Event() if id_order(step.id) > id_order(after):
-                    yield f"id: {step.id}\nevent: {step.type}\ndata: {json.dumps(step.data)}\n\n".encode()
+                case Hold():
+                    self._held = max(self._held, step.answers)
+                    while self._answers < step.answers:
+                        await asyncio.sleep(0.02)
+                case Event():
+                    if step.type in {"done", "failed"}:
+                        self._ended = self._ended or step.type
+                    if id_order(step.id) > id_order(after):
+                        yield frame(step)
 
     async def _sessions(self, _: Request, __: Any) -> Response:
         return JSONResponse({"sessions": SESSIONS, "agent": "Lucyd"})
@@ -373,9 +503,20 @@ class FakeGateway:
         return JSONResponse(MONITOR)
 
     async def _story(self, request: Request, _: Any) -> Response:
-        if not RUN.startswith(request.path_params["run"]):
+        run = request.path_params["run"]
+        if run == ANSWER:
+            return JSONResponse({**STORY, "run_id": ANSWER, "state": "merged", "merged_into": RUN})
+        if not RUN.startswith(run):
             return JSONResponse({"error": "no such run"}, 404)
-        return JSONResponse(STORY)
+        if RUN not in self._runs:
+            return JSONResponse(STORY)
+        if self._state() == "waiting" and self.stored_after:
+            self.stored_after -= 1
+            return JSONResponse({**STORY, "state": "running", "finished_at": None, "story": []})
+        asked = [{"what": "approval_asked", "at": "", "after_seconds": 0.1, "tool": "exec"}] * self._held
+        decided = [{"what": "approval_decided", "at": "", "after_seconds": 0.2, "tool": "exec"}] * self._answers
+        finished = STORY["finished_at"] if self._ended else None
+        return JSONResponse({**STORY, "state": self._state(), "finished_at": finished, "story": asked + decided})
 
     async def _dead(self, _: Request, __: Any) -> Response:
         return JSONResponse({"dead": DEAD})
@@ -403,3 +544,21 @@ class FakeGateway:
 def script_of(message: str) -> Sequence[Step]:
     """The script that a message chooses."""
     return SCRIPTS.get(message.split(" ", 1)[0]) or echo(message)
+
+
+def asked_in(steps: Sequence[Step]) -> list[tuple[int, list[Event]]]:
+    """The questions of a script, those that are answered together in one, with the number of that answer."""
+    found: list[tuple[int, list[Event]]] = []
+    open_ones: list[Event] = []
+    for step in steps:
+        if isinstance(step, Event) and step.type == "approval":
+            open_ones.append(step)
+        elif isinstance(step, Hold):
+            found.append((step.answers, open_ones))
+            open_ones = []
+    return found
+
+
+def frame(event: Event) -> bytes:
+    """As it goes over the wire."""
+    return f"id: {event.id}\nevent: {event.type}\ndata: {json.dumps(event.data)}\n\n".encode()
