@@ -1,8 +1,8 @@
 """Tools that only a test has: one that blocks its process, and one that leaves a stamp under its key."""
 
 import asyncio
-import math
 import re
+import signal
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,9 +11,6 @@ from typing import Any
 from services.agent_worker.ports import ToolUse
 from shared.domain.effect import ToolSpec
 from tests.chaos.gates import Gates
-
-SHORT = 18
-"""Characters for which a catastrophic expression is quick enough to be timed."""
 
 _CATASTROPHIC = re.compile(r"(a+)+$")
 
@@ -46,12 +43,24 @@ class BlockTool:
         return "blocked"
 
 
+class _Enough(Exception):
+    pass
+
+
 def hold_gil(seconds: float) -> None:
-    """Match an expression that takes about so long (up to twice as long); no other thread runs meanwhile."""
-    began = time.monotonic()
-    _CATASTROPHIC.match("a" * SHORT + "b")
-    unit = max(1e-4, time.monotonic() - began)
-    _CATASTROPHIC.match("a" * (SHORT + max(0, math.ceil(math.log2(seconds / unit)))) + "b")
+    """Match an expression that never ends, until the alarm rings; no other thread of this process runs meanwhile."""
+
+    def enough(*_: object) -> None:
+        raise _Enough
+
+    before = signal.signal(signal.SIGALRM, enough)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        _CATASTROPHIC.match("a" * 64 + "b")
+    except _Enough:
+        pass
+    finally:
+        signal.signal(signal.SIGALRM, before)
 
 
 class StampTool:

@@ -10,14 +10,14 @@ from random import Random
 import psycopg
 
 from tests.chaos.boundaries import GATED, InLine, Notes, Whereabouts
-from tests.chaos.faults import FAULTS, MORE, SLOW_TO_COME, Scene
+from tests.chaos.faults import FAULTS, MORE, SLOW_TO_COME, TAKES_A_WORKER, Scene
 from tests.chaos.gates import Signals
 from tests.chaos.load import Load
 from tests.chaos.plan import FEW, IN_FLIGHT, MANY, MANY_FROM, WIPE_UNTIL, WIPING, Phase, plan_faults, plan_phases
 from tests.chaos.plants import Aim
 from tests.chaos.reading import lines_of_now
 from tests.chaos.table import ENOUGH, Table
-from tests.chaos.town import Town
+from tests.chaos.town import Town, wait_for
 
 GATHERS_FOR = {FEW: 0.9, MANY: 1.1}
 """Seconds for which runs are gathered at boundaries before a fault comes."""
@@ -136,6 +136,8 @@ class Director:
             await self._gather(held, GATHERS_FOR[bucket])
 
         scene = Scene(self.town, self.load, self.signals, random, gather)
+        if name in TAKES_A_WORKER:
+            await wait_for(lambda: len(self.town.up("agent_worker")) > 1, 4.0)
         if name not in SLOW_TO_COME:
             await gather()
         task = asyncio.create_task({**FAULTS, **MORE}[name](scene))

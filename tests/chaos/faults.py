@@ -278,10 +278,12 @@ def block(how: str, seconds: float) -> Fault:
         if not scene.signals.tell(pid, f"block {name} {how} {seconds}"):
             return False
         began = scene.now()
+        scene.town.asleep.add(pid)
         while not any(each[0] == pid for each in scene.signals.blocked[count:]) and pid not in scene.town.deaths:
             await asyncio.sleep(0.1)
             if time.monotonic() - began > 60:
                 break
+        scene.town.asleep.discard(pid)
         scene.town.note(f"block {how}", began, pid)
         return True
 
@@ -318,13 +320,16 @@ FAULTS: Mapping[str, Fault] = {
     "clock jump (faketime)": jump_faketime,
     "loop blocked 2 s": block("sleep", 2.0),
     "loop blocked 8 s": block("sleep", 8.0),
-    "gil held 3 s": block("gil", 2.0),
+    "gil held 3 s": block("gil", 3.0),
     "gil held > 6 s": block("gil", 7.0),
     "receiver fails": receiver_fails,
 }
 
 MORE: Mapping[str, Fault] = {"lost wake-ups": lost_wake_ups}
 """For planted faults alone."""
+
+TAKES_A_WORKER = frozenset({"kill worker", "pause worker < fence", "pause worker > fence", "term worker", "late write"})
+"""These wait until another worker is there: nothing is learnt of a town without any."""
 
 SLOW_TO_COME = frozenset(name for name in FAULTS if name.startswith(("loop", "gil")))
 """Their moment comes when a tool has been reached."""

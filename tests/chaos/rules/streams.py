@@ -43,7 +43,7 @@ def streams_there(history: History) -> Iterator[Violation]:
 
 def streams_whole(history: History) -> Iterator[Violation]:
     """What is kept of the pieces is the reply, wherever Redis lost nothing."""
-    late = _told_late(history)
+    late = _gapped(history)
     for run in history.runs:
         events = history.streams.get(run.id, ())
         if run.id not in late and run.state == "done" and events and not _is_wiped(history, run):
@@ -55,7 +55,7 @@ def streams_whole(history: History) -> Iterator[Violation]:
 
 def resumed_without_gaps(history: History) -> Iterator[Violation]:
     """A client that came and went was told all that the stream has, and nothing else but what a sweep left out."""
-    late = _told_late(history)
+    late = _gapped(history)
     for follower in history.followers:
         stream = history.streams.get(follower.run, ())
         if not follower.events or history.wiped_between(follower.began, FOREVER):
@@ -74,26 +74,35 @@ def steps_kept(history: History) -> Iterator[Violation]:
     for row in history.messages:
         if row.role == "assistant" and row.text.strip() and not row.dropped:
             said.setdefault(row.run, []).append(row.text.strip())
-    late = _told_late(history)
+    late = _gapped(history)
     for run in history.runs:
         events = history.streams.get(run.id, ())
         if run.id not in late and run.state == "done" and events and not _is_wiped(history, run):
-            kept = [text.strip() for text in kept_texts(events) if text.strip()]
-            if kept != said.get(run.id, []):
-                yield Violation(run.id, f"clients keep {_shown(kept)}, stored are {_shown(said.get(run.id, []))}")
+            yield from _keeps(run.id, events, said.get(run.id, []))
+    done = {run.id for run in history.runs if run.state == "done"}
+    for follower in history.followers:
+        if follower.run in done and not history.wiped_between(follower.began, follower.ended):
+            yield from _keeps(f"{follower.run} (a client)", follower.events, said.get(follower.run, []))
+
+
+def _keeps(name: str, events: Sequence[Told], said: Sequence[str]) -> Iterator[Violation]:
+    kept = [text.strip() for text in kept_texts(events) if text.strip()]
+    if kept != said:
+        yield Violation(name, f"clients keep {_shown(kept)}, stored are {_shown(said)}")
 
 
 def _is_wiped(history: History, run: RunRow) -> bool:
     return history.wiped_between(run.accepted_at, FOREVER)
 
 
-def _told_late(history: History) -> set[str]:
-    """Runs whose worker was held up, or gone, before it told their end: a sweep told it, and not what came before.
+def _gapped(history: History) -> set[str]:
+    """Runs whose worker was held up, or gone, before it told what it had stored.
 
-    Clients have what came before from the table of steps; only the stream lacks it.
+    A sweep told the end, or an heir went on after a step of which the stream has nothing. Clients have what is missing
+    from the table of steps; only the stream lacks it.
     """
     ended: dict[str, float] = {}
-    late: set[str] = set()
+    gapped: set[str] = set()
     told: set[str] = set()
     for note in history.notes:
         if note.mark == "telling":
@@ -101,8 +110,12 @@ def _told_late(history: History) -> set[str]:
         elif note.mark == "told" and note.run not in told:
             told.add(note.run)
             if note.at - ended.get(note.run, 0.0) > SWEPT_AFTER:
-                late.add(note.run)
-    return late
+                gapped.add(note.run)
+    for run, events in history.streams.items():
+        ids = {event.id for event in events} | {ACCEPTED_ID}
+        if any(event.type == "attempt" and str(event.data.get("keep", ACCEPTED_ID)) not in ids for event in events):
+            gapped.add(run)
+    return gapped
 
 
 def _shown(texts: Sequence[str]) -> str:
