@@ -20,7 +20,7 @@ from bench.load import RUNS_PER_CONVERSATION
 from bench.loops import run
 from bench.machine import describe_machine, load_average
 from bench.memory import measure_memory
-from bench.out_folder import OUT, clear_raw, keep
+from bench.out_folder import OUT, clear, keep
 from bench.personality import FIRST_LENGTH, length_for, measure_request, write_personality
 from bench.plan import MOST_SESSIONS, SLOW_MS, Cell, Plan, full_plan, quick_plan
 from bench.report import Figures, summary, table
@@ -81,6 +81,8 @@ class Bench:
             for cell in plan.cells:
                 if cell.workers == workers:
                     note(await measure_cell(town, cell))
+            if workers == plan.headline:
+                note(await self._floor())  # beside the cell it is compared with, for the machine changes its mind
             saturated = found[Cell(workers, MOST_SESSIONS, SLOW_MS, 0).name]
             rate = saturated.get("runs_per_s", 2.0) / 2
             note(await measure_at_rate(town, workers=workers, rate=rate, runs=plan.half_load, seed=number))
@@ -94,10 +96,12 @@ class Bench:
             town.have_workers(plan.headline)
             await warm_up(town, plan.warm_up)
             note(await measure_takeover(town, in_hand=plan.in_hand, other_host=other_host))
-        stack = town.stack
-        rate = await measure_floor(stack.database_url, stack.redis_url, runs=plan.floor, at_once=MOST_SESSIONS)
-        note(Result("floor", {"runs_per_s": rate}))
         return found
+
+    async def _floor(self) -> Result:
+        stack, runs = self._town.stack, self._plan.floor
+        rate = await measure_floor(stack.database_url, stack.redis_url, runs=runs, at_once=MOST_SESSIONS)
+        return Result("floor", {"runs_per_s": rate})
 
     async def _request(self) -> tuple[int, int]:
         return measure_request(self._town.wire, await ModelNotes(self._town.model_url).last_request())
@@ -163,7 +167,7 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--out", type=Path, default=OUT, help="where bench.json and the raw data go")
     asked = parser.parse_args(words)
     plan = quick_plan() if asked.quick else full_plan()
-    clear_raw(asked.out)
+    clear(asked.out)
     folder = Path(tempfile.mkdtemp(prefix="lucyd-bench-"))
     code = 1
     try:

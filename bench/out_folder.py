@@ -8,11 +8,11 @@ import orjson
 OUT = Path(__file__).resolve().parent / "out"
 
 
-def clear_raw(out: Path) -> None:
-    """Forget the raw data of the last bench: what lies there is of one bench."""
+def clear(out: Path) -> None:
+    """Forget the last bench: what lies there is of one bench, also when this one comes to nothing."""
     out.mkdir(parents=True, exist_ok=True)
-    for file in out.glob("raw-*.json"):
-        file.unlink()
+    for file in (*out.glob("raw-*.json"), out / "wrong.json", out / "bench.json"):
+        file.unlink(missing_ok=True)
 
 
 def keep(out: Path, name: str, value: Any) -> Path:
