@@ -13,8 +13,8 @@ from shared.ids import new_id
 
 log = structlog.get_logger(__name__)
 
-SHOWN = 300
-"""Characters of an argument that a question shows."""
+SHOWN = 2000
+"""Characters of an argument that a question shows. What it leaves out it says, for it would be allowed unseen."""
 
 
 def must_ask(attempt: Attempt, calls: Sequence[ToolCall]) -> bool:
@@ -58,13 +58,13 @@ def _question(attempt: Attempt, calls: Sequence[tuple[int, ToolCall]]) -> Suspen
         for index, call in calls
     ]
     for number, (approval, (_, call)) in enumerate(zip(asked, calls, strict=True), start=1):
-        attempt.teller.event(
+        attempt.teller.event_once_stored(
             "approval",
             {
                 "approval_id": str(approval.id),
                 "call_id": call["id"],
                 "tool": approval.tool,
-                "arguments": {name: str(value)[:SHOWN] for name, value in call["arguments"].items()},
+                "arguments": {name: _shown(value) for name, value in call["arguments"].items()},
                 "text": approval.question,
                 "number": number,
                 "of": len(asked),
@@ -77,6 +77,13 @@ def _question(attempt: Attempt, calls: Sequence[tuple[int, ToolCall]]) -> Suspen
 
 
 def _sentence(call: ToolCall) -> str:
-    shown = ", ".join(f"{name} = {str(value)[:SHOWN]}" for name, value in call["arguments"].items())
+    shown = ", ".join(f"{name} = {_shown(value)}" for name, value in call["arguments"].items())
     detail = f" with {shown}" if shown else ""
     return f"May I use '{call['name']}'{detail}? Answer yes to allow it; anything else means no."
+
+
+def _shown(value: object) -> str:
+    text = str(value)
+    if len(text) <= SHOWN:
+        return text
+    return f"{text[:SHOWN]} [and {len(text) - SHOWN} more characters, which are not shown here]"

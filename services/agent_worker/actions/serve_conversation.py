@@ -200,6 +200,7 @@ async def _suspend(attempt: Attempt, pause: Suspend) -> bool:
         tell_end(attempt, stored, terminal_id(claim.epoch), stored.outcome)
         attempt.teller.monitor(state="idle", tools_in_flight="")
         return stored.more
+    attempt.teller.stored()
     attempt.teller.monitor(state="waiting", tools_in_flight="")
     desk.outlet.owner(claim.conversation, "")
     if waiting.parts:

@@ -224,6 +224,7 @@ class Teller:
         self._step = step
         self._offset = 0
         self._last = keep
+        self._held: list[RunEvent] = []
         self._record = StepRecord()
 
     @property
@@ -239,6 +240,16 @@ class Teller:
     def event(self, type: EventType, data: Mapping[str, Any]) -> None:
         """Something other than text."""
         self._tell(type, data, 1)
+
+    def event_once_stored(self, type: EventType, data: Mapping[str, Any]) -> None:
+        """Something that nobody may hear of before it is stored; ``stored`` tells it."""
+        self._held.append(self._next(type, data, 1))
+
+    def stored(self) -> None:
+        """What was held back is in Postgres by now."""
+        held, self._held = self._held, []
+        for event in held:
+            self._outlet.add(self._run, event)
 
     def keep(self) -> str:
         """The id of the last event of the current step, which is about to be stored."""
@@ -260,8 +271,11 @@ class Teller:
         self._outlet.monitor(self._conversation, fields)
 
     def _tell(self, type: EventType, data: Mapping[str, Any], length: int) -> None:
+        self._outlet.add(self._run, self._next(type, data, length))
+
+    def _next(self, type: EventType, data: Mapping[str, Any], length: int) -> RunEvent:
         self._offset = min(self._offset + length, STEP - 1)
         event = RunEvent(event_id(self._epoch, self._step, self._offset), type, data, self._last)
         self._last = event.id
         self._record.add(self._step * STEP + self._offset, type, data)
-        self._outlet.add(self._run, event)
+        return event

@@ -254,7 +254,8 @@ async def test_what_a_question_shows_is_bounded() -> None:
     long = ModelAnswer("", tool_calls=[call("exec", "c0", text="y" * 10_000)], stop_reason="tool_use")
     room, run = await asked(long)
     (question,) = await room.world.runs.questions([run])
-    assert len(question.text) < 500
+    assert len(question.text) < 2500
+    assert "[and 8000 more characters, which are not shown here]" in question.text  # they would be allowed unseen
 
 
 async def test_a_decision_by_its_id_lets_the_run_go_on() -> None:
@@ -281,3 +282,18 @@ async def test_the_time_a_person_takes_is_not_the_runs() -> None:
     await room.serve()
 
     assert (await room.outcome(run))["reply"] == "done"
+
+
+async def test_nobody_hears_a_question_before_it_is_stored() -> None:
+    """A quick yes would find nothing to answer, and queue up behind its own question."""
+    room = await Room(asks("exec"), manner=ASKING).open()
+    run = await room.accept("please do it")
+    room.runs.pauses = [0.0, 0.2]  # the answer with its call, then the wait
+    serving = asyncio.create_task(room.serve())
+    await until(lambda: len(room.runs.writes) == 1)
+    await asyncio.sleep(0.05)
+    await room.desk.outlet.flush()
+    assert "approval" not in [event.type for event in await room.events(run)]
+    await serving
+
+    assert "approval" in [event.type for event in await room.events(run)]
