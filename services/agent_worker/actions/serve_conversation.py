@@ -93,14 +93,16 @@ async def serve_conversation(
                 histories.keep(conversation, held)
             return _refused(conversation, desk, claim)
         stop = Stop(claim.cancel_asked)
-        if claim.suspected >= STRONG and not desk.alone and not desk.suspects.take(conversation):
+        strong = claim.suspected >= STRONG and not desk.alone
+        if strong and not desk.suspects.take(conversation):
             await _hand_back(_attempt(claim, desk, whole_history(held, claim), stop))  # two asked at once
             desk.suspects.wait(conversation)
             return Served()
         on_claim(InHand(claim.run, claim.epoch, stop))
         desk.outlet.owner(conversation, f"{desk.worker} {claim.epoch}")
-        if not await _work_on(claim, desk, histories, whole_history(held, claim), stop):
-            return Served()
+        more = await _work_on(claim, desk, histories, whole_history(held, claim), stop)
+        if strong or not more:  # its room is for the next suspect, not for what stands behind it
+            return Served(again_in=timedelta(0) if more else None)
     return Served()
 
 

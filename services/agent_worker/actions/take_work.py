@@ -117,9 +117,16 @@ class WorkInHand:
     def _follow_up(self, conversation: str, served: Served) -> None:
         if served.alone:
             self._isolate(conversation)
-        if served.again_in is not None:
+        self._leave_room(conversation)
+        if served.again_in == timedelta(0):
+            self._again.add(conversation)
+        elif served.again_in is not None:
             loop = asyncio.get_running_loop()
             loop.call_later(served.again_in.total_seconds(), self._take_if_free, conversation)
+
+    def _leave_room(self, conversation: str) -> None:
+        if (suspect := self._desk.suspects.leave(conversation)) is not None:
+            self._take_if_free(suspect)
 
     def _take_if_free(self, conversation: str) -> None:
         if self.free > 0:  # else the sweep finds it
@@ -162,8 +169,7 @@ class WorkInHand:
         self._tasks.pop(conversation, None)
         self._in_hand.pop(conversation, None)
         self._told_early.pop(conversation, None)
-        if (suspect := self._desk.suspects.leave(conversation)) is not None and self.free > 0:
-            self.take(suspect)
+        self._leave_room(conversation)
         if task.cancelled() and conversation in self._again and not self._desk.draining.is_set():
             self._again.discard(conversation)
             self.take(conversation)  # what waits behind the attempt that was stopped

@@ -8,10 +8,11 @@ import pytest
 from services.agent_worker.actions.serve_conversation import Served
 from services.agent_worker.actions.suspects import Suspects
 from services.agent_worker.actions.work_alone import work_alone
+from shared.adapters.inmemory.model import ScriptedModel
 from shared.ids import new_id
-from shared.ports.model import ModelAnswer
+from shared.ports.model import ModelAnswer, ModelRequest, OnDelta
 from tests.builders import CONVERSATION, new_run
-from tests.unit.agent_worker.actions.workroom import Room, asked_texts, asks, until
+from tests.unit.agent_worker.actions.workroom import SPEC, Room, asked_texts, asks, until
 
 OTHERS = ("http:key:b", "http:key:c")
 
@@ -65,6 +66,32 @@ async def test_strong_suspects_are_taken_one_after_the_other() -> None:
 
     assert all(room.world.tables.runs[run].attempts == 1 for run in runs)
     assert room.desk.suspects.room
+    assert await room.every_call_is_booked()
+
+
+async def test_what_stands_behind_a_suspect_does_not_hold_up_the_other_suspects() -> None:
+    """Room is for the run, not for its conversation, where a long errand may come next."""
+    hold = asyncio.Event()
+
+    class Errands(ScriptedModel):
+        async def answer(self, request: ModelRequest, on_delta: OnDelta) -> ModelAnswer:
+            if asked_texts(request)[-1] == "a long errand":
+                await hold.wait()
+            return ModelAnswer("hi")
+
+    room = Room()
+    room.model = Errands([], spec=SPEC)
+    await room.open()
+    first, second = await suspect(room, CONVERSATION, 2), await suspect(room, OTHERS[0], 2)
+    behind = await room.accept("a long errand")
+    async with room.at_work(slots=8) as hand:
+        hand.take(CONVERSATION)
+        hand.take(OTHERS[0])
+        await until(lambda: state(room, first) == state(room, second) == "done")
+        await until(lambda: state(room, behind) == "running")
+        assert room.desk.suspects.room
+        hold.set()
+        await until(lambda: state(room, behind) == "done")
     assert await room.every_call_is_booked()
 
 
