@@ -68,7 +68,7 @@ def resumed_without_gaps(history: History) -> Iterator[Violation]:
 
 
 def _ids(events: Sequence[Told]) -> list[str]:
-    """Ids without those of text: the table of steps has neighbouring pieces as one. ``steps_kept`` compares the text."""
+    """Ids but those of text: the table of steps has neighbouring pieces as one; ``steps_kept`` compares the text."""
     return [event.id for event in events if event.id != ACCEPTED_ID and event.type not in {"delta", "thinking"}]
 
 
