@@ -196,7 +196,7 @@ class InMemoryWorld(World):
         self._fleet.beat(worker)
 
     async def absolve(self, worker: UUID) -> None:
-        self._fleet.absolve(worker)
+        await self._fleet.absolve(worker)
 
     async def deliveries(self) -> Sequence[GoesOut]:
         rows = [GoesOut(row.run, row.ordinal, row.part, row.kind, row.text) for row in self.tables.deliveries]

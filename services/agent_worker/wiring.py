@@ -8,6 +8,7 @@ import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Protocol, TypeVar
+from uuid import UUID
 
 import structlog
 
@@ -16,6 +17,7 @@ from services.agent_worker.actions.desk import Desk
 from services.agent_worker.actions.heed_control import heed_control
 from services.agent_worker.actions.remember_history import Histories
 from services.agent_worker.actions.rounds import Rounds
+from services.agent_worker.actions.serve_conversation import Fenced
 from services.agent_worker.actions.take_work import WorkInHand, take_work
 from services.agent_worker.actions.tell import Outlet
 from services.agent_worker.actions.work_alone import work_alone
@@ -44,6 +46,8 @@ from shared.adapters.redis.bulletin import RedisBulletin
 from shared.adapters.redis.control import RedisControl
 from shared.adapters.redis.wake_ups import RedisWakeUps
 from shared.adapters.system_clock import SystemClock
+from shared.errors import TryLater
+from shared.ports.fleet import Fleet
 from shared.runtime.service import Service
 from shared.runtime.settings import Configuration
 from shared.runtime.vitals import LoopLag, resident_bytes
@@ -157,7 +161,7 @@ async def open_service(configuration: Configuration, *, wrap: Wrap = _as_it_is) 
                 outlet.remember_published,
                 lambda: heed_control(control, hand),
                 *(work if settings.alone is None else _alone(settings.alone, rounds)),
-                hand.watch,
+                lambda: _watch(hand, fleet, worker),
             ),
             drain=rounds.drain,
         )
@@ -199,7 +203,16 @@ def _toolbox(settings: Settings, foundation: Foundation, clock: SystemClock) -> 
     return LocalToolbox(enabled, output_truncation=limit, max_parallel=settings.parallel_tools)
 
 
+async def _watch(hand: WorkInHand, fleet: Fleet, worker: UUID) -> None:
+    try:
+        await hand.watch()
+    except Fenced:  # a claim has heard it before the beat did
+        with contextlib.suppress(TryLater):
+            await fleet.absolve(worker)
+        _leave_at_once()
+
+
 def _leave_at_once() -> None:
-    """Called in the beat's thread: peers count this worker as dead, so nothing it does may count any more."""
+    """Peers count this worker as dead, so nothing it does may count any more. Called in the beat's thread, too."""
     log.error("worker_fenced_by_peers")
     os._exit(FENCED)

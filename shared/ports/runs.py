@@ -120,7 +120,10 @@ class Runs(Protocol):
         ...
 
     async def settle(self, settlement: Settlement) -> None:
-        """Book a call that belongs to no step any more. Not fenced; booking it twice books it once."""
+        """Book a call that belongs to no step any more. Not fenced; booking it twice books it once.
+
+        One that was never made, and whose reservation was never stored either, leaves nothing.
+        """
         ...
 
     async def hand_back(self, conversation: str, *, worker: UUID, epoch: int, unbegun: bool = False) -> bool:

@@ -6,6 +6,7 @@ from decimal import Decimal
 
 import pytest
 
+from shared.domain.money import Usage
 from shared.domain.run import EffectResult, Route, SessionAfter
 from shared.errors import LostClaim
 from shared.ids import new_id
@@ -255,3 +256,17 @@ async def test_a_run_that_is_handed_back_counts_no_attempt(world: World) -> None
 
     assert (taken.run, taken.attempts) == (claim.run, 1)
     assert len(taken.messages) == 1
+
+
+async def test_a_call_that_was_neither_reserved_nor_made_leaves_nothing(world: World) -> None:
+    """The step that would have reserved it was lost; a row of costs for it would answer to no request."""
+    await world.accept(new_run())
+    claim = await world.claim()
+    never = replace(settlement(claim, cost=Decimal(0)), call_id=new_id(), usage=Usage())
+    await world.runs.settle(never)
+    assert list(await world.booked()) == []
+
+    await world.runs.settle(replace(never, call_id=claim.call_id))  # reserved and not made: closed at nothing
+    (booked,) = await world.booked()
+    assert (booked.call_id, booked.cost) == (claim.call_id, Decimal(0))
+    assert await world.open_reservations() == set()

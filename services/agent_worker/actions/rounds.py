@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+
+import structlog
 
 from services.agent_worker.actions.desk import Desk
 from services.agent_worker.actions.heed_control import stop_cancelled
@@ -13,9 +15,12 @@ from services.agent_worker.actions.take_work import WorkInHand
 from shared.actions.cancel_run import end_overdue
 from shared.actions.sweep import forget_abandoned, publish_unpublished, refill
 from shared.actions.watch_peers import PeerWatch
+from shared.errors import TryLater
 from shared.ports.bus import Bulletin, WakeUps
 from shared.ports.fleet import Fleet
 from shared.ports.runs import Inbox, Runs
+
+log = structlog.get_logger(__name__)
 
 ORPHAN_AFTER = timedelta(seconds=1)
 ORPHANS_AT_ONCE = 200
@@ -62,18 +67,24 @@ class Rounds:
         await book_what_is_owed(self.desk)
 
     async def drain(self) -> None:
-        """Take nothing more, bring what is in hand to its next step, and leave the rest to the peers."""
+        """Take nothing more, bring what is in hand to its next step, and leave the rest to the peers.
+
+        While Postgres is away nobody can be told: the peers find this worker gone when it is back.
+        """
         desk, hand = self.desk, self.hand
         desk.draining.set()
-        await self.fleet.drain(desk.worker)
+        with _told_if_possible("draining"):
+            await self.fleet.drain(desk.worker)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.drain_within.total_seconds()):
                 await hand.empty()
-        dropped = await hand.drop()
-        freed = await self.fleet.fence(desk.worker, beat=None, state="stopped")
-        for conversation in {*(freed or ()), *dropped}:
+        freed = set(await hand.drop())
+        with _told_if_possible("stopped"):
+            freed.update(await self.fleet.fence(desk.worker, beat=None, state="stopped") or ())
+        for conversation in freed:
             desk.outlet.wake(conversation)
-        await book_what_is_owed(desk)
+        with _told_if_possible("costs"):
+            await book_what_is_owed(desk)
         await desk.outlet.flush()
         await desk.outlet.note_published()
 
@@ -91,3 +102,11 @@ class Rounds:
     def _take_if_free(self, conversation: str) -> None:
         if self.hand.free > 0:
             self.hand.take(conversation)
+
+
+@contextlib.contextmanager
+def _told_if_possible(what: str) -> Iterator[None]:
+    try:
+        yield
+    except TryLater as fault:
+        log.warning("goodbye_not_told", what=what, reason=str(fault))

@@ -56,8 +56,8 @@ class InMemoryFleet:
         """Raise a worker's beat, as its thread would."""
         self._tables.workers[worker].beat += 1
 
-    def absolve(self, worker: UUID) -> None:
-        """Take its suspicions back, as its thread would when it finds itself fenced and alive."""
+    async def absolve(self, worker: UUID) -> None:
+        """See ``Fleet.absolve``."""
         for run in self._tables.runs.values():
             if run.suspected_by == worker and run.finished_at is None:
                 run.suspected, run.suspected_by = max(0, run.suspected - 1), None

@@ -97,7 +97,9 @@ class Tables:
                 row.dropped = True
 
     def settle(self, settlement: Settlement) -> None:
-        """Book a call once."""
+        """Book a call once; one that was neither reserved nor made leaves nothing."""
+        if settlement.call_id not in self.reservations and not settlement.cost and settlement.usage == Usage():
+            return
         self.costs.setdefault(settlement.call_id, settlement)
         if reservation := self.reservations.get(settlement.call_id):
             reservation.settled = True

@@ -28,6 +28,7 @@ update workers set beat = beat + 1, beat_at = now() where id = %s and state in (
 """
 
 BEAT_EVERY = timedelta(seconds=2)
+ABSOLVE_WITHIN = timedelta(seconds=1)
 KILLED_FOUR = "Four processes died while they worked on this message, so it was given up."
 
 
@@ -63,6 +64,10 @@ class PostgresFleet:
         """See ``Fleet.fence``."""
         freed: Sequence[str] | None = await self._database.value(FENCE, (worker, beat, state, KILLED_FOUR))
         return freed
+
+    async def absolve(self, worker: UUID) -> None:
+        """See ``Fleet.absolve``."""
+        await self._database.rows(ABSOLVE, (worker,), patience=ABSOLVE_WITHIN)
 
     async def drain(self, worker: UUID) -> None:
         """See ``Fleet.drain``."""

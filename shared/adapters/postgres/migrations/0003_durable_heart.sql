@@ -93,7 +93,7 @@ create function lucyd_is_carried(p_channel text) returns boolean language sql im
 $$;
 
 -- As in 0002, but the reservation before the cost: who settles what is unknown locks in this order, and the other way round
--- the two could wait for each other.
+-- the two could wait for each other. A reservation that was never stored, for a call that was never made, leaves nothing.
 create or replace function lucyd_settle(p_settle jsonb) returns void language sql as $$
   update reservations set settled_at = now() where call_id = (p_settle ->> 'call_id')::uuid and settled_at is null;
   insert into costs (call_id, run, conversation, session, principal, call_type, provider, model, input_tokens,
@@ -103,6 +103,8 @@ create or replace function lucyd_settle(p_settle jsonb) returns void language sq
            output_tokens, cache_read_tokens, cache_write_tokens, rate_input, rate_output, rate_cache_read,
            rate_cache_write, cost, currency, coalesce(estimated, false), latency_ms
     from jsonb_populate_record(null::costs, p_settle)
+    where cost > 0 or input_tokens + output_tokens + cache_read_tokens + cache_write_tokens > 0
+      or exists (select 1 from reservations r where r.call_id = (p_settle ->> 'call_id')::uuid)
     on conflict (call_id) do nothing;
 $$;
 

@@ -54,6 +54,9 @@ class Watched:
             raise TryLater("Postgres can't be reached")
         return await self.inner.fence(worker, beat=beat, state=state)
 
+    async def absolve(self, worker: UUID) -> None:
+        await self.inner.absolve(worker)
+
     async def drain(self, worker: UUID) -> None:
         await self.inner.drain(worker)
 
