@@ -89,7 +89,7 @@ async def test_what_stands_behind_a_suspect_does_not_hold_up_the_other_suspects(
         hand.take(OTHERS[0])
         await until(lambda: state(room, first) == state(room, second) == "done")
         await until(lambda: state(room, behind) == "running")
-        assert room.desk.suspects.room
+        await until(lambda: room.desk.suspects.room)
         hold.set()
         await until(lambda: state(room, behind) == "done")
     assert await room.every_call_is_booked()
