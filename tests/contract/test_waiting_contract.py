@@ -331,3 +331,18 @@ async def test_a_run_that_is_to_end_does_not_begin_to_wait(world: World) -> None
     assert (finished.outcome["state"], finished.outcome["error"]) == ("cancelled", "Anna stopped it.")
     assert await world.deliveries() == []
     assert (await world.claim(CHAT)).text == "next"
+
+
+async def test_a_question_may_be_asked_anew(world: World) -> None:
+    """An answer was for other arguments than those that would run; it counts for nothing."""
+    new = new_run()
+    await with_question(world, new)
+    await world.accept(new_run("yes"))
+    claim = await world.claim()
+    assert await world.approvals(claim.run) == ["allowed"]
+    await world.store(claim, write(claim, waiting=waiting(asked(args_hash="cd" * 32))))
+
+    assert await world.approvals(claim.run) == ["pending"]
+    assert (await world.accept(new_run("no"))).into == claim.run
+    (answer,) = (await world.claim()).approvals
+    assert (answer.state, answer.args_hash) == ("denied", "cd" * 32)

@@ -16,6 +16,7 @@ from redis.asyncio import Redis
 from shared.adapters.redis.announcements import RedisAnnouncements
 from shared.adapters.redis.bulletin import RedisBulletin
 from shared.adapters.redis.connection import open_redis
+from shared.adapters.redis.control import RedisControl
 from shared.adapters.redis.run_streams import RedisRunStreams
 from shared.adapters.redis.wake_ups import RedisWakeUps
 from shared.errors import TryLater
@@ -23,6 +24,7 @@ from shared.ids import new_id
 from shared.messages import routes
 from shared.messages.run_events import RunEvent, terminal_id
 from shared.ports.bus import Batch, WakeUp
+from shared.ports.control import Command
 from shared.ports.runs import FinishedRun
 
 HOUR = timedelta(hours=1)
@@ -166,3 +168,25 @@ async def test_whoever_follows_while_the_subscription_is_being_made_is_heard(red
             await asyncio.wait_for(nudge.wait(), 2)
         listening.cancel()
         await asyncio.gather(listening, return_exceptions=True)
+
+
+async def test_who_is_cancelled_while_it_sends_is_cancelled(redis_url: str) -> None:
+    """Else a process that was told to stop hears on for ever: the client's own wait swallows such a cancel."""
+    async with open_redis(redis_url) as client:
+        control = RedisControl(client)
+        for turns in range(30):
+            heard = asyncio.Event()
+            hearing = asyncio.create_task(_hear_one(control, heard))
+            await asyncio.sleep(0.05)
+            await control.tell(Command("cancel", new_id(), "c", "r"))
+            await asyncio.wait_for(heard.wait(), 5)
+            for _ in range(turns % 5):
+                await asyncio.sleep(0)
+            hearing.cancel()
+            over, _ = await asyncio.wait({hearing}, timeout=3)
+            assert over
+
+
+async def _hear_one(control: RedisControl, heard: asyncio.Event) -> None:
+    async for _ in control.hear():
+        heard.set()

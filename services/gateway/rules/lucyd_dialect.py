@@ -19,6 +19,7 @@ def chat_reply(outcome: Mapping[str, Any]) -> dict[str, Any]:
             "reply": "",
             "session_id": outcome.get("session_id"),
             "run_id": outcome.get("run_id"),
+            "notices": outcome.get("notices") or [],
         }
     names = ("reply", "session_id", "run_id", "tokens", "cost", "currency", "model", "turns", "notices")
     reply = {name: outcome[name] for name in names if name in outcome}

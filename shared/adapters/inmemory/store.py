@@ -99,6 +99,9 @@ def _wait(tables: Tables, conversation: ConversationRow, run: RunRow, waiting: W
     run.wake_at = now + waiting.wake_in if waiting.wake_in is not None else None
     run.retries, run.needs = waiting.retries, max(run.needs, 2)
     for asked in waiting.approvals:
+        place = (run.id, run.step, asked.call_index)  # asked anew: what was answered was about something else
+        for earlier in [row for row in tables.approvals.values() if (row.run, row.step, row.call_index) == place]:
+            del tables.approvals[earlier.id]
         tables.approvals[asked.id] = ApprovalRow(
             asked.id, run.id, run.step, asked.call_index, asked.tool, asked.args_hash, asked.question
         )

@@ -28,9 +28,11 @@ Redis = redis.asyncio.Redis
 
 
 class _Line:
-    """Part of a connection: a line that was closed before its first word is a fault of Redis, as all others are.
+    """Part of a connection: keeps two surprises of the client from its callers.
 
-    The event loop says so with a ``RuntimeError``, which the client passes on and nobody expects.
+    A line that was closed before its first word is a fault of Redis, as all others are; the event loop says so with a
+    ``RuntimeError``, which the client passes on and nobody expects. And who is cancelled while it sends is cancelled:
+    ``asyncio.wait_for`` of Python 3.11, which the client uses there, swallows a cancel that meets the end of its wait.
     """
 
     async def send_packed_command(
@@ -38,8 +40,13 @@ class _Line:
         command: bytes | str | Iterable[bytes],
         check_health: bool = True,  # noqa: FBT001, FBT002 - the client's own signature
     ) -> None:
+        task = asyncio.current_task()
+        asked = task.cancelling() if task is not None else 0
         try:
             await super().send_packed_command(command, check_health)  # type: ignore[misc]
+            if task is not None and task.cancelling() > asked:
+                await self.disconnect(nowait=True)  # type: ignore[attr-defined]
+                raise asyncio.CancelledError
         except RuntimeError as fault:
             if "closed" not in str(fault):
                 raise

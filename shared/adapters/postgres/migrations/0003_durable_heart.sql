@@ -585,7 +585,10 @@ begin
     insert into approvals (id, run, conversation, step, call_index, tool, args_hash, question)
       select a.id, v_run.id, p_conversation, v_run.step, a.call_index, a.tool, decode(a.args_hash, 'hex'), a.question
       from jsonb_to_recordset(v_wait -> 'approvals')
-        as a (id uuid, call_index integer, tool text, args_hash text, question text);
+        as a (id uuid, call_index integer, tool text, args_hash text, question text)
+      on conflict (run, step, call_index) do update  -- asked anew: what was answered was about something else
+        set id = excluded.id, tool = excluded.tool, args_hash = excluded.args_hash, question = excluded.question,
+            state = 'pending', answer = null, decided_by = null, asked_at = now(), decided_at = null;
     perform lucyd_add_parts(v_run, v_conversation.channel, 'question', coalesce(v_wait -> 'parts', '[]'));
     insert into events (conversation, session, run, type, payload)
       values (p_conversation, v_run.session, v_run.id, 'run_waiting', jsonb_build_object(
