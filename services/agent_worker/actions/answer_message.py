@@ -1,49 +1,36 @@
 """Answer one message: model, tools, model ..., each step stored before the next begins."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Any
-from uuid import UUID
+from collections.abc import Sequence
 
 import structlog
 
 from services.agent_worker.actions.ask_first import asked_first, must_ask
-from services.agent_worker.actions.ask_model import CallFailed, ask_model, left_open, route_of
+from services.agent_worker.actions.ask_model import CallFailed, ask_model, route_of
 from services.agent_worker.actions.attempt import Attempt
+from services.agent_worker.actions.end_run import fail_run, finish_run
 from services.agent_worker.actions.run_tools import intents, run_tools
-from services.agent_worker.rules import compaction
-from services.agent_worker.rules.history import closing_rows, unanswered_results
 from services.agent_worker.rules.prompt import Situation, system_blocks
 from services.agent_worker.rules.run_loop import (
     CUT_NOTE,
     AskModel,
     Finish,
     UseTools,
-    compose_reply,
     next_step,
     stop_notice,
     turns_left_note,
 )
-from services.agent_worker.rules.silence import is_silent
 from services.agent_worker.rules.storable import storable_answer
 from shared.domain.chat import AssistantMessage, Message, SystemBlock, ToolResult, ToolResultsMessage
-from shared.domain.delivery import is_carried
-from shared.domain.delivery import parts as in_parts
 from shared.domain.run import (
     EffectResult,
-    Ending,
     Reservation,
-    RunState,
-    SessionAfter,
     Settlement,
-    Stored,
     StoredEffect,
     Write,
 )
 from shared.ids import new_id
-from shared.messages.run_events import terminal_id
 from shared.ports.model import ModelAnswer
-from shared.ports.runs import FinishedRun
 
 log = structlog.get_logger(__name__)
 
@@ -60,9 +47,9 @@ async def answer_message(attempt: Attempt) -> bool:
         async with asyncio.timeout(max(0.0, claim.time_left.total_seconds())):
             return await _work(attempt)
     except TimeoutError:
-        return await _fail(attempt, OUT_OF_TIME, None)
+        return await fail_run(attempt, OUT_OF_TIME, None)
     except CallFailed as fault:
-        return await _fail(attempt, str(fault), fault.settlement)
+        return await fail_run(attempt, str(fault), fault.settlement)
 
 
 async def _work(attempt: Attempt) -> bool:
@@ -83,7 +70,7 @@ async def _work(attempt: Attempt) -> bool:
                     if (notice := stop_notice(answer.stop_reason)) is not None:
                         attempt.notices.append(notice)
                         attempt.teller.event("notice", {"text": notice})
-                    return await _finish(attempt, following, [said], settlement)
+                    return await finish_run(attempt, following, [said], settlement)
                 await _store_answer(attempt, said, settlement)
                 if answer.stop_reason == "max_tokens":
                     attempt.cut_short = True
@@ -97,7 +84,7 @@ async def _work(attempt: Attempt) -> bool:
                 for absorbed in await _store_results(attempt, done, unstored):
                     attempt.remember(absorbed)
             case Finish() as finish:
-                return await _finish(attempt, finish, [], None)
+                return await finish_run(attempt, finish, [], None)
 
 
 async def _use_tools(
@@ -198,150 +185,3 @@ async def _store_results(
         )
     )
     return stored.absorbed
-
-
-async def _finish(attempt: Attempt, finish: Finish, messages: Sequence[Message], settlement: Settlement | None) -> bool:
-    manner = attempt.desk.manner
-    reply = compose_reply(
-        attempt.said, finish.reason, max_turns=manner.limits.max_turns, why_empty=attempt.notices[-1:]
-    )
-    rows = list(messages)
-    if finish.unanswered is not None:
-        rows.append(unanswered_results(finish.unanswered, f"Error: not run. {' '.join(reply.notices)}"))
-        rows.append({"role": "assistant", "text": reply.notices[-1]})
-    attempt.notices.extend(reply.notices)
-    settlement = settlement or left_open(attempt)
-    silent = is_silent(reply.text, manner.silent_tokens)
-    for notice in reply.notices:
-        attempt.teller.event("notice", {"text": notice})
-    return await _end(attempt, "done", rows, settlement, {"reply": reply.text, "silent": silent})
-
-
-async def _fail(attempt: Attempt, reason: str, settlement: Settlement | None) -> bool:
-    """Nothing done yet: as if never said. Else history is closed, so that the next message finds it whole."""
-    attempt.teller.event("notice", {"text": reason})
-    rows = closing_rows(attempt.said, reason)
-    settlement = settlement or left_open(attempt)
-    if settlement is not None:
-        attempt.paid(settlement)
-    outcome = {"reply": "", "error": reason, "error_message": attempt.desk.manner.error_message}
-    return await _end(attempt, "failed", rows, settlement, outcome, drop=not attempt.said)
-
-
-async def end_stopped(attempt: Attempt, reason: str) -> bool:
-    """End the run because somebody asked for it; what it has done so far stands. Returns as ``answer_message`` does."""
-    attempt.teller.event("notice", {"text": reason})
-    rows = closing_rows(attempt.said, reason)
-    settlement = left_open(attempt)
-    if settlement is not None:
-        attempt.paid(settlement)
-    return await _end(
-        attempt, "cancelled", rows, settlement, {"reply": "", "error": reason}, drop=not attempt.said, parts=()
-    )
-
-
-async def _end(
-    attempt: Attempt,
-    state: RunState,
-    rows: Sequence[Message],
-    settlement: Settlement | None,
-    said: dict[str, Any],
-    *,
-    drop: bool = False,
-    parts: Sequence[str] | None = None,
-) -> bool:
-    claim = attempt.claim
-    outcome = {**said, **_account(attempt), "state": state}
-    terminal = terminal_id(claim.epoch)
-    session, compact = _session_after(attempt)
-    if parts is None and is_carried(claim.channel):
-        parts = _parts(attempt, outcome)
-    stored = await attempt.store(
-        Write(
-            id=new_id(),
-            run=claim.run,
-            messages=rows,
-            settle=settlement,
-            results=attempt.results,
-            told=attempt.teller.told(),
-            unbegun=attempt.unbegun,
-            ending=Ending(state, outcome, terminal, session=session, drop=drop, compact=compact, parts=parts),
-        )
-    )
-    tell_end(attempt, stored, terminal, outcome)
-    attempt.teller.monitor(state="idle", tools_in_flight="")
-    attempt.dropped = drop
-    log.info(
-        "run_finished",
-        run=str(claim.run),
-        state=state,
-        epoch=claim.epoch,
-        attempt=claim.attempts,
-        cost=str(attempt.cost),
-        turns=outcome["turns"],
-    )
-    return stored.more
-
-
-def _parts(attempt: Attempt, outcome: Mapping[str, Any]) -> list[str]:
-    """What the channel carries: the reply or why there is none, and what else its person must know."""
-    if outcome["state"] == "done":
-        text = "" if outcome.get("silent") else str(outcome["reply"])
-    else:
-        text = str(outcome.get("error_message") or outcome["error"])
-    told = [text, *(notice for notice in attempt.notices if notice not in text)]
-    return in_parts("\n\n".join(part for part in told if part), limit=attempt.desk.manner.part_limit)
-
-
-def tell_end(attempt: Attempt, stored: Stored, terminal: str, outcome: Mapping[str, Any]) -> None:
-    """Tell the end of a run, and of those that ended with it. Only what is committed is told."""
-    claim, outlet = attempt.claim, attempt.desk.outlet
-    final = stored.outcome or outcome
-    outlet.finish(FinishedRun(claim.run, claim.conversation, terminal, final, attempt.teller.last))
-    for follower in stored.followers:
-        followed = {**final, "run_id": str(follower), "merged_into": str(claim.run)}
-        outlet.finish(FinishedRun(follower, claim.conversation, terminal, followed))
-    if is_carried(claim.channel):
-        outlet.nudge(claim.channel)
-
-
-def _account(attempt: Attempt) -> dict[str, Any]:
-    claim, usage = attempt.claim, attempt.usage
-    return {
-        "run_id": str(claim.run),
-        "session_id": str(claim.session.id),
-        "conversation": claim.conversation,
-        "sender": claim.sender,
-        "source": claim.source,
-        "tokens": {
-            "input": usage.input,
-            "output": usage.output,
-            "cache_read": usage.cache_read,
-            "cache_write": usage.cache_write,
-        },
-        # JSON has no decimals; the digits are those of the exact figure in the table of costs.
-        "cost": float(attempt.cost),
-        "currency": attempt.model.spec.rates.currency,
-        "model": attempt.model.spec.model,
-        "turns": sum(1 for message in attempt.said if message["role"] == "assistant"),
-        "notices": list(attempt.notices),
-    }
-
-
-def _session_after(attempt: Attempt) -> tuple[SessionAfter, UUID | None]:
-    """The warning at 80 % and the compaction that stands next in line, both in the transaction of the end."""
-    manner, session = attempt.desk.manner.compaction, attempt.claim.session
-    context = attempt.context_tokens or session.context_tokens
-    warn = compaction.warning_due(
-        context_tokens=context, threshold=manner.threshold, warning_share=manner.warning_share, warned=session.warned
-    )
-    due = compaction.compaction_due(
-        context_tokens=context, threshold=manner.threshold, compact_above=session.compact_above
-    )
-    warning = None
-    if warn and not due:
-        warning = compaction.warning_text(context_tokens=context, threshold=manner.threshold)
-    after = SessionAfter(
-        context, attempt.model.spec.model, session.warned or warn, warning, compact_above=session.compact_above
-    )
-    return after, new_id() if due and attempt.claim.kind == "message" else None

@@ -10,8 +10,8 @@ import structlog
 
 from services.agent_worker.actions.desk import Desk
 from services.agent_worker.actions.heed_control import stop_cancelled
-from services.agent_worker.actions.serve_conversation import book_what_is_owed
 from services.agent_worker.actions.take_work import WorkInHand
+from services.agent_worker.actions.work_on import book_what_is_owed
 from shared.actions.cancel_run import end_overdue
 from shared.actions.sweep import forget_abandoned, publish_unpublished, refill
 from shared.actions.watch_peers import PeerWatch

@@ -1,7 +1,5 @@
 """Claim a conversation and work through its line until nothing is left, or it is another's."""
 
-import asyncio
-import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -9,29 +7,16 @@ from uuid import UUID
 
 import structlog
 
-from services.agent_worker.actions.answer_message import answer_message, end_stopped, tell_end
-from services.agent_worker.actions.ask_model import left_open
-from services.agent_worker.actions.attempt import Attempt, HandBack, Stop, Suspend
-from services.agent_worker.actions.compact_session import compact_session
+from services.agent_worker.actions.attempt import Stop
 from services.agent_worker.actions.desk import Desk
-from services.agent_worker.actions.remember_history import Histories, Remembered, whole_history
+from services.agent_worker.actions.remember_history import Histories, whole_history
 from services.agent_worker.actions.suspects import STRONG
-from services.agent_worker.actions.tell import Teller
-from services.agent_worker.rules.effects import doubts
-from services.agent_worker.rules.history import closing_rows
-from services.agent_worker.rules.run_loop import own_messages
-from shared.domain.run import Claim, ClaimRefusal, Ending, Later, Write
-from shared.errors import LostClaim, TryLater
+from services.agent_worker.actions.work_on import book_what_is_owed, give_back, work_on
+from shared.domain.run import Claim, ClaimRefusal, Later
+from shared.errors import TryLater
 from shared.ids import new_id
-from shared.messages.run_events import terminal_id
 
 log = structlog.get_logger(__name__)
-
-CANCELLED = "It was cancelled."
-STOPS_WITHIN = timedelta(seconds=3)
-"""How long work that is told to stop may take for it; then its run ends all the same."""
-
-INTERNAL = "Something went wrong inside Lucyd while this was answered; the log of the worker has the details."
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +80,12 @@ async def serve_conversation(
         stop = Stop(claim.cancel_asked)
         strong = claim.suspected >= STRONG and not desk.alone
         if strong and not desk.suspects.take(conversation):
-            await _hand_back(_attempt(claim, desk, whole_history(held, claim), stop))  # two asked at once
+            await give_back(claim, desk, whole_history(held, claim), stop)  # two asked at once
             desk.suspects.wait(conversation)
             return Served()
         on_claim(InHand(claim.run, claim.epoch, stop))
         desk.outlet.owner(conversation, f"{desk.worker} {claim.epoch}")
-        more = await _work_on(claim, desk, histories, whole_history(held, claim), stop)
+        more = await work_on(claim, desk, histories, whole_history(held, claim), stop)
         if strong or not more:  # its room is for the next suspect, not for what stands behind it
             return Served(again_in=timedelta(0) if more else None)
     return Served()
@@ -119,178 +104,3 @@ def _refused(conversation: str, desk: Desk, claim: ClaimRefusal | Later) -> Serv
 
 class Fenced(Exception):
     """Peers have seen this worker's beat stand still: stop everything."""
-
-
-async def _work_on(claim: Claim, desk: Desk, histories: Histories, held: Remembered, stop: Stop) -> bool:
-    """One attempt; true when the conversation is still this worker's and more waits in it."""
-    attempt = _attempt(claim, desk, held, stop)
-    try:
-        more = await _carry_out(attempt)
-    except LostClaim:
-        log.warning("claim_lost", run=str(claim.run), epoch=claim.epoch)
-        _owe(attempt)
-        return False
-    except HandBack:
-        await _hand_back(attempt)
-        return False
-    except TryLater as fault:
-        # Postgres stayed away longer than a step can wait: whoever finds the conversation next goes on from there.
-        log.warning("run_left", run=str(claim.run), epoch=claim.epoch, reason=str(fault))
-        _owe(attempt)
-        return False
-    except asyncio.CancelledError:
-        _owe(attempt)  # dropped by a drain, or overtaken by a reset
-        raise
-    except Exception:
-        log.exception("run_broke", run=str(claim.run), epoch=claim.epoch)
-        return await _give_up(attempt)
-    if claim.kind == "message" and not attempt.dropped:
-        histories.keep(claim.conversation, held)
-    if not more:
-        desk.outlet.owner(claim.conversation, "")
-    return more
-
-
-async def _carry_out(attempt: Attempt) -> bool:
-    """Work until the run ends, waits, or is to be stopped; true when more waits in the conversation."""
-    claim = attempt.claim
-    attempt.teller.event("attempt", {"epoch": claim.epoch, "attempt": claim.attempts, "keep": claim.keep})
-    attempt.teller.monitor(
-        contact=claim.contact,
-        session_id=claim.session.id,
-        run_id=claim.run,
-        message_started_at=f"{attempt.desk.clock.now().timestamp():.3f}",
-    )
-    if attempt.stop.reason is None:
-        work = asyncio.create_task(compact_session(attempt) if claim.kind == "compact" else answer_message(attempt))
-        try:
-            if await _finished_first(work, attempt.stop):
-                return work.result()
-        except Suspend as pause:
-            return await _suspend(attempt, pause)
-    return await end_stopped(attempt, attempt.stop.reason or CANCELLED)
-
-
-async def _finished_first(work: asyncio.Task[bool], stop: Stop) -> bool:
-    """Wait for the work or for the stop; work that is stopped is waited for, but not for long."""
-    asked = asyncio.create_task(stop.asked())
-    try:
-        await asyncio.wait({work, asked}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        asked.cancel()
-        if not work.done():
-            work.cancel()
-            await asyncio.wait({work}, timeout=STOPS_WITHIN.total_seconds())
-            work.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody else asks any more
-    return work.done() and not work.cancelled()
-
-
-async def _suspend(attempt: Attempt, pause: Suspend) -> bool:
-    """Store that the run waits, and let go of it."""
-    claim, desk, waiting = attempt.claim, attempt.desk, pause.waiting
-    stored = await attempt.store(
-        Write(
-            id=new_id(),
-            run=claim.run,
-            settle=pause.settlement,
-            keep=attempt.teller.keep(),
-            told=attempt.teller.told(),
-            waiting=waiting,
-        )
-    )
-    if stored.outcome is not None:  # it was cancelled meanwhile, and what waits is never looked at for that again
-        tell_end(attempt, stored, terminal_id(claim.epoch), stored.outcome)
-        attempt.teller.monitor(state="idle", tools_in_flight="")
-        return stored.more
-    attempt.teller.stored()
-    attempt.teller.monitor(state="waiting", tools_in_flight="")
-    desk.outlet.owner(claim.conversation, "")
-    if waiting.parts:
-        desk.outlet.nudge(claim.channel)
-    log.info("run_waits", run=str(claim.run), reason=waiting.reason, epoch=claim.epoch)
-    return False
-
-
-def _owe(attempt: Attempt) -> None:
-    """What was bought is owed, also when its answer will never be stored."""
-    if (settlement := left_open(attempt)) is not None:
-        attempt.desk.owed.append(settlement)
-
-
-async def book_what_is_owed(desk: Desk) -> None:
-    """Settle calls of attempts that are no more. Raises ``TryLater``; what is not booked stays owed."""
-    while desk.owed:
-        settlement = desk.owed.pop()
-        try:
-            await desk.runs.settle(settlement)
-        except TryLater:
-            desk.owed.append(settlement)
-            raise
-
-
-def _attempt(claim: Claim, desk: Desk, held: Remembered, stop: Stop) -> Attempt:
-    model = desk.models[claim.route.model]
-    said = own_messages(held.rows, claim.run)
-    return Attempt(
-        claim=claim,
-        desk=desk,
-        model=model,
-        teller=Teller(
-            desk.outlet,
-            run=claim.run,
-            conversation=claim.conversation,
-            epoch=claim.epoch,
-            step=claim.step,
-            keep=claim.keep,
-        ),
-        rows=held.rows,
-        history=list(held.readable),
-        said=said,
-        step=claim.step,
-        keep=claim.keep,
-        call_id=claim.call_id if claim.stage != "tools" else None,
-        cost=claim.spent.cost,
-        usage=claim.spent.usage,
-        notices=[doubt.for_person() for doubt in doubts(said)],
-        tried=claim.retries,
-        stop=stop,
-    )
-
-
-async def _hand_back(attempt: Attempt) -> None:
-    """Between two steps: nothing is lost, and the attempt does not count."""
-    claim, desk = attempt.claim, attempt.desk
-    _owe(attempt)
-    with contextlib.suppress(TryLater):
-        await book_what_is_owed(desk)
-    if await desk.runs.hand_back(claim.conversation, worker=desk.worker, epoch=claim.epoch, unbegun=attempt.unbegun):
-        desk.outlet.wake(claim.conversation)
-        desk.outlet.owner(claim.conversation, "")
-        log.info("run_handed_back", run=str(claim.run), epoch=claim.epoch)
-
-
-async def _give_up(attempt: Attempt) -> bool:
-    """A fault of our own: the person is told, the line goes on, and the session stays usable."""
-    claim, desk = attempt.claim, attempt.desk
-    outcome = {
-        "state": "failed",
-        "run_id": str(claim.run),
-        "session_id": str(claim.session.id),
-        "conversation": claim.conversation,
-        "reply": "",
-        "error": INTERNAL,
-        "error_message": desk.manner.error_message,
-    }
-    terminal = terminal_id(claim.epoch)
-    ending = Ending("failed", outcome, terminal, drop=not attempt.said)
-    rows = closing_rows(attempt.said, INTERNAL)
-    told = attempt.teller.told()
-    try:
-        stored = await attempt.store(
-            Write(id=new_id(), run=claim.run, messages=rows, settle=left_open(attempt), told=told, ending=ending)
-        )
-    except (LostClaim, TryLater):
-        _owe(attempt)
-        return False
-    tell_end(attempt, stored, terminal, outcome)
-    return stored.more

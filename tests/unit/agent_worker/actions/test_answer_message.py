@@ -9,7 +9,7 @@ import pytest
 
 from services.agent_worker.actions.answer_message import OUT_OF_TIME
 from services.agent_worker.actions.desk import CompactionManner
-from services.agent_worker.actions.serve_conversation import INTERNAL
+from services.agent_worker.actions.work_on import INTERNAL
 from services.agent_worker.rules.run_loop import COST_NOTICE, CUT_NOTE, EMPTY_NOTICE, Limits, turn_notice
 from shared.domain.money import Usage
 from shared.messages.run_events import id_order

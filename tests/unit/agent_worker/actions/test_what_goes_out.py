@@ -2,7 +2,7 @@
 
 import contextlib
 
-from services.agent_worker.actions.serve_conversation import INTERNAL
+from services.agent_worker.actions.work_on import INTERNAL
 from services.agent_worker.rules.effects import InDoubt
 from shared.errors import ModelRejected
 from shared.ports.model import ModelAnswer
