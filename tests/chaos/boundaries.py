@@ -1,5 +1,6 @@
 """At which boundary of its steps each run stands, told from what the workers noted as they went."""
 
+import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,8 +20,10 @@ BOUNDARIES = (
 """In line with nobody at it; its claim, its model call, the commit of its answer, its tools, the commit of their
 results and the commit of its end under way; ended, but not yet told."""
 
-GATED = ("claiming", "storing answer", "storing results", "finishing", "telling")
-"""Those that last milliseconds: to hit them, runs are held there."""
+GATED = ("claiming", "asking", "storing answer", "storing results", "finishing", "telling")
+"""Where a worker can hold runs: most last milliseconds. In tools they wait for a file, see ``scripts``."""
+
+_AIMED = re.compile(r"([a-z_]+)-\d+$")
 
 FREE = frozenset({"unclaimed", "left"})
 FALLBACK = frozenset(BOUNDARIES) - {"telling"}
@@ -73,6 +76,13 @@ class InLine:
     ordinal: int
     accepted: float
     ended: float
+
+
+def aimed_at(conversation: str) -> str:
+    """The boundary at which runs of this conversation are to be held, by the name of who writes in it; mostly none."""
+    found = _AIMED.search(conversation)
+    boundary = found[1].replace("_", " ") if found else ""
+    return boundary if boundary in BOUNDARIES else ""
 
 
 class Whereabouts:

@@ -18,6 +18,7 @@ from tests.chaos.gates import Signals
 from tests.chaos.load import Load
 from tests.chaos.plan import Ask
 from tests.chaos.town import Town, wait_for
+from tests.stack import Process
 from tests.webhook_receiver import Act
 
 SHORT_PAUSE = (1.0, 3.0)
@@ -28,14 +29,18 @@ REDIS_PAUSE = (1.0, 5.0)
 LATE_BY = 3.0
 JUMP = 3600
 RECEIVER_FAILS_FOR = 2.0
+BEGINS_WITHIN = 8.0
+"""Seconds within which a tool that blocks must have been reached."""
+
+WORKER = "agent_worker"
 
 
 @dataclass
 class Scene:
     """Where a fault happens. ``moment`` is set at the instant at which it comes, ``moment_at`` says when that was.
 
-    ``gather`` waits until runs stand at the boundaries that are aimed at; it is called before, but for faults that
-    are slow to come.
+    ``gather`` sends the asks and waits until runs stand where they are wanted; it is called before, but for faults that
+    are slow to come. ``victim`` is the worker that got them, ``long`` asks for the longer form of a fault.
     """
 
     town: Town
@@ -43,8 +48,14 @@ class Scene:
     signals: Signals
     random: Random
     gather: Callable[[], Awaitable[None]]
+    victim: Process | None = None
+    long: bool = False
     moment: asyncio.Event = field(default_factory=asyncio.Event)
     moment_at: float = 0.0
+
+    def worker(self) -> Process | None:
+        """The worker to be hit."""
+        return self.victim if self.victim in self.town.up(WORKER) else self.town.pick(WORKER, self.random)
 
     def now(self) -> float:
         """It comes now; the time on the monotonic clock."""
@@ -60,7 +71,7 @@ def kill(service: str) -> Fault:
     """SIGKILL one process of the service."""
 
     async def hit(scene: Scene) -> bool:
-        process = scene.town.pick(service, scene.random)
+        process = scene.worker() if service == WORKER else scene.town.pick(service, scene.random)
         if process is not None:
             scene.now()
             scene.town.kill(process)
@@ -73,7 +84,7 @@ def pause(seconds: tuple[float, float]) -> Fault:
     """SIGSTOP a worker, SIGCONT it some time later."""
 
     async def hit(scene: Scene) -> bool:
-        process = scene.town.pick("agent_worker", scene.random)
+        process = scene.worker()
         if process is None:
             return False
         town, pid = scene.town, process.popen.pid
@@ -92,7 +103,7 @@ def pause(seconds: tuple[float, float]) -> Fault:
 
 async def term_worker(scene: Scene) -> bool:
     """SIGTERM: it drains and is replaced, as in a deployment."""
-    process = scene.town.pick("agent_worker", scene.random)
+    process = scene.worker()
     if process is not None:
         scene.town.note("term", scene.now(), process.popen.pid)
         scene.town.tell_to_stop(process)
@@ -101,7 +112,7 @@ async def term_worker(scene: Scene) -> bool:
 
 async def late_write(scene: Scene) -> bool:
     """The network keeps a worker's steps back; it is killed, and they arrive when an heir is at work."""
-    process = scene.town.pick("agent_worker", scene.random)
+    process = scene.worker()
     if process is None:
         return False
     line = scene.town.lines[process.popen.pid]
@@ -241,41 +252,34 @@ async def receiver_fails(scene: Scene) -> bool:
 
 
 async def jump_clock(scene: Scene) -> bool:
-    """The clock port of one worker jumps an hour, and back some seconds later."""
-    process = scene.town.pick("agent_worker", scene.random)
-    if process is None or not scene.signals.tell(process.popen.pid, f"clock {scene.random.choice([-JUMP, JUMP])}"):
+    """The clock port of one worker jumps an hour, and back some seconds later.
+
+    So does the wall clock of a whole gateway and a whole worker, where libfaketime is there.
+    """
+    process, jump = scene.worker(), scene.random.choice([-JUMP, JUMP])
+    if process is None or not scene.signals.tell(process.popen.pid, f"clock {jump}"):
         return False
     scene.now()
+    if scene.town.faketime is not None:
+        scene.town.faketime.put_off(jump)
     await asyncio.sleep(2)
     scene.signals.tell(process.popen.pid, "clock 0")
+    if scene.town.faketime is not None:
+        scene.town.faketime.put_off(0)
     return True
 
 
-async def jump_faketime(scene: Scene) -> bool:
-    """The wall clock of whole processes jumps an hour, a gateway's and a worker's, and back some seconds later."""
-    if scene.town.faketime is None:
-        return False
-    scene.now()
-    scene.town.faketime.put_off(scene.random.choice([-JUMP, JUMP]))
-    await asyncio.sleep(2)
-    scene.town.faketime.put_off(0)
-    return True
-
-
-def block(how: str, seconds: float) -> Fault:
+def block(how: str, seconds: float, longer: float) -> Fault:
     """A tool of a run blocks its worker."""
 
     async def hit(scene: Scene) -> bool:
         name = f"9{scene.random.randrange(10**9)}"
         scene.load.ask(Ask(name, "block", f"b{scene.random.randrange(1000)}", streamed=True))
-        end = time.monotonic() + 12.0
-        while name not in scene.signals.blocking and time.monotonic() < end:
-            await asyncio.sleep(0.02)
+        await asyncio.gather(scene.gather(), _begun(scene, name))
         if name not in scene.signals.blocking:
             return False
-        await scene.gather()
         pid, count = scene.signals.blocking[name], len(scene.signals.blocked)
-        if not scene.signals.tell(pid, f"block {name} {how} {seconds}"):
+        if not scene.signals.tell(pid, f"block {name} {how} {longer if scene.long else seconds}"):
             return False
         began = scene.now()
         scene.town.asleep.add(pid)
@@ -288,6 +292,12 @@ def block(how: str, seconds: float) -> Fault:
         return True
 
     return hit
+
+
+async def _begun(scene: Scene, name: str) -> None:
+    end = time.monotonic() + BEGINS_WITHIN
+    while name not in scene.signals.blocking and time.monotonic() < end:
+        await asyncio.sleep(0.02)
 
 
 def _answers(town: Town) -> bool:
@@ -309,7 +319,6 @@ FAULTS: Mapping[str, Fault] = {
     "pause worker < fence": pause(SHORT_PAUSE),
     "pause worker > fence": pause(LONG_PAUSE),
     "term worker": term_worker,
-    "late write": late_write,
     "flushall": flush,
     "kill redis": kill_redis,
     "pause redis": pause_redis,
@@ -317,19 +326,24 @@ FAULTS: Mapping[str, Fault] = {
     "cut in commit": cut_in_commit,
     "wake twice": wake_twice,
     "clock jump": jump_clock,
-    "clock jump (faketime)": jump_faketime,
-    "loop blocked 2 s": block("sleep", 2.0),
-    "loop blocked 8 s": block("sleep", 8.0),
-    "gil held 3 s": block("gil", 3.0),
-    "gil held > 6 s": block("gil", 7.0),
+    "loop blocked": block("sleep", 2.0, 8.0),
+    "gil held": block("gil", 3.0, 7.0),
     "receiver fails": receiver_fails,
 }
 
-MORE: Mapping[str, Fault] = {"lost wake-ups": lost_wake_ups}
+MORE: Mapping[str, Fault] = {"lost wake-ups": lost_wake_ups, "late write": late_write}
 """For planted faults alone."""
 
-TAKES_A_WORKER = frozenset({"kill worker", "pause worker < fence", "pause worker > fence", "term worker", "late write"})
-"""These wait until another worker is there: nothing is learnt of a town without any."""
-
-SLOW_TO_COME = frozenset(name for name in FAULTS if name.startswith(("loop", "gil")))
+SLOW_TO_COME = frozenset({"loop blocked", "gil held"})
 """Their moment comes when a tool has been reached."""
+
+AT_ONE_WORKER = frozenset(
+    {"kill worker", "pause worker < fence", "pause worker > fence", "term worker", "clock jump", *SLOW_TO_COME}
+)
+"""The runs of their scenes are all given to the worker that is hit; another one has to be there to go on."""
+
+MOVES_NOBODY = frozenset({"kill gateway", "kill scheduler", "flushall", "wake twice", "receiver fails"})
+"""These leave runs where they are held, so that the next one of them can come to the same runs."""
+
+STOPS_ALL = frozenset({"kill postgres", "kill redis", "pause redis"})
+"""While these last no other scene can be set."""

@@ -160,6 +160,7 @@ class History:
     answers that the provider began to give in full, ``spoiled``: calls that it was told to spoil. ``acts``: what was
     acted out, counted outside. ``stamps``: under which keys a tool that may be repeated has run, for each ask.
     ``webhooks``: run and state of each, ``posted``: how often the end of each run came to the receiver.
+    ``unwoken``: runs of which a gateway says that it had no time to announce them.
     ``inbound``: entries of ``lucyd:inbound`` that nobody will ever be given. ``last_ordinals``: of each conversation.
     ``crashes``: log lines and exit codes that no fault explains. ``notes`` are those of the workers, ``deaths`` tells
     when processes ended, ``mono`` is what has to be added to Unix seconds to get the monotonic clock.
@@ -181,6 +182,7 @@ class History:
     acts: tuple[Act, ...] = ()
     stamps: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     inbound: tuple[str, ...] = ()
+    unwoken: frozenset[str] = frozenset()
     webhooks: tuple[tuple[str, str], ...] = ()
     posted: Mapping[str, int] = field(default_factory=dict)
     last_ordinals: Mapping[str, int] = field(default_factory=dict)

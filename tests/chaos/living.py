@@ -39,7 +39,8 @@ from tests.stack import model_toml, open_stack
 from tests.webhook_receiver import open_receiver
 
 STARTS_WITHIN = 60.0
-FAKETIME = "clock jump (faketime)"
+STREAMS_SLOWLY, STREAMS_FAST = 0.1, 0.012
+"""Seconds between the pieces of an answer: for a planted fault, and where scenes are to follow each other soon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +62,15 @@ class Lived:
     hits: Sequence[Hit]
     table: Table
     history: History
+    faketime: bool = False
 
 
 def live(folder: Path, order: Order) -> Lived:
     """Run once; every process has ended when this returns."""
     acts, mono = folder / "acts.log", time.monotonic() - time.time()
-    scripts = Scripts(acts)
-    model = ScriptedModelServer(default=scripts, chunks=20, chunk_interval=0.1)
+    scripts = Scripts(acts, folder / "door")
+    interval = STREAMS_SLOWLY if order.plant else STREAMS_FAST
+    model = ScriptedModelServer(default=scripts, chunks=20, chunk_interval=interval)
     with open_servers(folder / "servers") as servers, model.in_thread(), open_receiver(200) as receiver:
         migrate(servers.database_url)
         if order.plant is not None and order.planted:
@@ -87,17 +90,16 @@ def live(folder: Path, order: Order) -> Lived:
                 acts=read_acts(acts),
                 stamps=read_stamps(folder / "stamps.log"),
                 posted=Counter(str(each.body.get("run_id")) for each in receiver.received),
+                unwoken=town.unwoken_runs(),
                 crashes=(*town.crashes, *town.broken_runs()),
             )
             return replace(lived, history=history)
 
 
 async def _observe(town: Town, order: Order, folder: Path, mono: float) -> Lived:
-    left_out = {} if town.faketime else {FAKETIME: "libfaketime is not on this machine"}
-    faults = [fault for fault in FAULTS if fault not in left_out]
     signals, notes, epochs = Signals(town.socket), Notes(folder), defaultdict[str, list[int]](list)
     load = Load(town.gateways, order.seed, order.calms_within)
-    director = Director(town, load, signals, notes, Table(faults), order.seed, mono)
+    director = Director(town, load, signals, notes, Table(FAULTS), order.seed, mono)
     await signals.open()
     await town.open()
     background = [asyncio.create_task(town.keep()), asyncio.create_task(_watch(town, epochs))]
@@ -142,7 +144,7 @@ async def _observe(town: Town, order: Order, folder: Path, mono: float) -> Lived
         blocked=tuple(Blocked(*each) for each in signals.blocked),
     )
     await town.close()
-    return Lived(hits, _counted(Table(faults, left_out), hits, history), history)
+    return Lived(hits, _counted(Table(FAULTS), hits, history), history, town.faketime is not None)
 
 
 def _counted(table: Table, hits: Sequence[Hit], history: History) -> Table:

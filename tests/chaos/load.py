@@ -25,7 +25,7 @@ LOOKS_EVERY = 0.03
 class Load:
     """What the clients have got so far. ``patience``: seconds for which an ask is sent again and again.
 
-    ``target`` is how many asks are kept open.
+    ``open`` asks there are; ``target`` is how many are kept open beside those that somebody called for.
     """
 
     gateways: Sequence[str]
@@ -36,22 +36,27 @@ class Load:
     open: int = 0
     target: int = 0
     over: bool = False
-    _extra: list[Ask] = field(default_factory=list)
+    _called: list[Ask] = field(default_factory=list)
+    _beside: int = 0
 
     def ask(self, ask: Ask) -> None:
         """Send this one too."""
-        self._extra.append(ask)
+        self._called.append(ask)
 
     async def run(self, asks: Iterator[Ask]) -> None:
         """Send asks until it is over, and wait for the last answer."""
         headers = {"Authorization": f"Bearer {TOKEN}"}
         async with httpx2.AsyncClient(timeout=25, headers=headers) as http, asyncio.TaskGroup() as clients:
             while not self.over:
-                while self._extra:  # they count like all others
-                    clients.create_task(self._client(http, self._extra.pop()))
-                if self.open < self.target:
-                    clients.create_task(self._client(http, next(asks)))
+                while self._called:
+                    clients.create_task(self._client(http, self._called.pop(0)))
+                if self._beside < self.target:
+                    self._beside += 1
+                    clients.create_task(self._client(http, next(asks))).add_done_callback(self._gone)
                 await asyncio.sleep(LOOKS_EVERY)
+
+    def _gone(self, _: object) -> None:
+        self._beside -= 1
 
     async def _client(self, http: httpx2.AsyncClient, ask: Ask) -> None:
         self.open += 1

@@ -16,7 +16,9 @@ from shared.domain.chat import ToolCall, ToolResult
 from shared.domain.run import Write
 from shared.ports.bus import Batch
 from shared.ports.model import ModelAnswer, ModelRequest, OnDelta
-from tests.chaos.gates import Gates
+from tests.chaos.gates import TAKE, Gates
+
+LISTENS_FOR = timedelta(milliseconds=200)
 
 
 class Steps:
@@ -58,7 +60,7 @@ class NotedRuns(Through):
     async def claim(self, conversation: str, *, call_id: UUID, **rest: Any) -> Any:
         """See ``Runs.claim``."""
         self._steps.note("claiming", conversation)
-        await self._gates.stand("claiming")
+        await self._gates.stand("claiming", [conversation])
         try:
             claim = await self._port.claim(conversation, call_id=call_id, **rest)
         except BaseException:
@@ -79,7 +81,7 @@ class NotedRuns(Through):
         boundary = boundary_of(write)
         if boundary:
             self._steps.note(boundary, conversation, write.run)
-            await self._gates.stand(boundary)
+            await self._gates.stand(boundary, [conversation])
         try:
             more = await self._port.store(conversation, write=write, **rest)
         except BaseException:
@@ -109,9 +111,10 @@ def boundary_of(write: Write) -> str:
 class NotedModel(Through):
     """Model calls."""
 
-    def __init__(self, port: Any, steps: Steps) -> None:
+    def __init__(self, port: Any, steps: Steps, gates: Gates) -> None:
         super().__init__(port)
         self._steps = steps
+        self._gates = gates
 
     async def answer(self, request: ModelRequest, on_delta: OnDelta) -> ModelAnswer:
         """See ``Model.answer``."""
@@ -119,6 +122,7 @@ class NotedModel(Through):
         self._steps.note("asking", conversation, run, str(request.call_id))
         try:
             answer: ModelAnswer = await self._port.answer(request, on_delta)
+            await self._gates.stand("asking", [conversation])  # all of it was told, and nothing is stored
         except asyncio.CancelledError:
             self._steps.note("left", conversation, run)
             raise
@@ -173,10 +177,23 @@ class NotedBulletin(Through):
     async def publish(self, batch: Batch) -> None:
         """See ``Bulletin.publish``."""
         if batch.finished:
-            await self._gates.stand("telling", len(batch.finished))
+            await self._gates.stand("telling", [finished.conversation for finished in batch.finished])
         await self._port.publish(batch)
         for finished in batch.finished:
             self._steps.note("told", finished.conversation, finished.run)
+
+
+class AlertWakeUps(Through):
+    """Wake-ups that leave all new work to the peers while they are told to."""
+
+    def __init__(self, port: Any, gates: Gates) -> None:
+        super().__init__(port)
+        self._gates = gates
+
+    async def take(self, *, limit: int, wait: timedelta) -> Any:
+        """See ``WakeUps.take``; never waits for long, so as to hear soon that it is to leave work to others."""
+        await self._gates.stand(TAKE)
+        return await self._port.take(limit=limit, wait=min(wait, LISTENS_FOR))
 
 
 class JumpingClock(Through):

@@ -13,7 +13,7 @@ from shared.messages import routes
 from shared.messages.run_events import event_id
 from shared.ports.bus import Batch
 from shared.ports.runs import FinishedRun
-from tests.chaos.noted_ports import NotedBulletin, NotedRuns, Through
+from tests.chaos.noted_ports import AlertWakeUps, NotedBulletin, NotedRuns, Through
 
 Planter = Callable[[Any], Any]
 
@@ -49,8 +49,8 @@ def _group_at_the_end() -> Planter:
     """What was added before the group was made is read by nobody."""
 
     def plant(port: Any) -> Any:
-        if isinstance(port, RedisWakeUps):
-            port.__class__ = _GroupAtTheEnd
+        if isinstance(port, AlertWakeUps):
+            port.port.__class__ = _GroupAtTheEnd
         return port
 
     return plant

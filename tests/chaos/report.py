@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from tests.chaos.checker import RULES
 from tests.chaos.history import History
 from tests.chaos.living import Lived
+from tests.chaos.plan import MANY_FROM
 from tests.chaos.table import ENOUGH
 from tests.chaos.violation import Violation
 
 SHOWN_OF_A_RULE = 8
+NO_FAKETIME = "libfaketime is not on this machine, so no wall clock of a whole process"
 
 
 def tell(seed: int, seconds: float, lived: Lived, found: Mapping[str, Sequence[Violation]]) -> str:
@@ -20,8 +22,10 @@ def tell(seed: int, seconds: float, lived: Lived, found: Mapping[str, Sequence[V
         [
             f"chaos, seed {seed}, {seconds:g} s of load",
             "",
-            "Runs met at each boundary, few/many: with less than eight runs in flight, and with eight or more.",
+            f"Runs met at each boundary, few/many: with fewer than {MANY_FROM} runs in flight, and with more.",
             *table.lines(),
+            "clock jump: the clock port of a worker; "
+            + ("with libfaketime also the wall clock of a gateway and a worker" if lived.faketime else NO_FAKETIME),
             f"the smallest cell has {table.least}" + ("" if table.least >= ENOUGH else f"; below {ENOUGH}:"),
             *(f"  {cell}" for cell in table.low()),
             f"faults     {sum(hit.came for hit in hits)} came; found nobody to hit: {_counts(missed) or 'none'}",

@@ -24,7 +24,8 @@ def key_of(text: str) -> str:
 class Scripts:
     """The default script of the model server. ``billed`` holds the tokens of each call that got a whole answer."""
 
-    def __init__(self, acts: Path) -> None:
+    def __init__(self, acts: Path, door: Path) -> None:
+        self._door = door
         self.billed: dict[str, tuple[int, int, int, int]] = {}
         self.spoiled: set[str] = set()
         self._acts = acts
@@ -36,9 +37,9 @@ class Scripts:
         if found is None:
             return Say("I don't know what you mean.")
         key, kind = found[1], found[2]
-        if kind == "slow" and asked.call_id not in self._held:
+        if kind in {"slow", "muse"} and asked.call_id not in self._held:
             self._held.add(asked.call_id)
-            return Hang(2.5)
+            return Hang(2.0 if kind == "slow" else 0.4)
         if kind == "retry" and asked.attempt == 0:
             self.spoiled.add(asked.call_id)
             return Fail(529, retry_after=0.1)
@@ -60,6 +61,14 @@ class Scripts:
                 return [[exec_, ("read", {"file_path": "notes.txt"}), ("session_status", {})]]
             case "pair":
                 return [[("exec", {"command": self._act(key, 0.2)}), ("stamp", {"key": key, "seconds": 2.5})]]
+            case "duo":
+                return [[("exec", {"command": self._act(key, 0.2)}), ("stamp", {"key": key, "seconds": 1.2})]]
+            case "peek":
+                return [[("read", {"file_path": "notes.txt"})]]
+            case "nip":
+                return [[("exec", {"command": self._act(key, 0.05)})]]
+            case "dwell":
+                return [[("exec", {"command": self._dwell(key)})]]
             case "block":
                 return [[("block", {"key": key})]]
             case "file":
@@ -73,3 +82,8 @@ class Scripts:
         """A command that says when it began and ended, by a clock that nobody can put off."""
         say = f'read up _ < /proc/uptime; echo "{key} %s $up" >> {self._acts}'
         return f"{say % 'begin'}; sleep {seconds}; {say % 'end'}"
+
+    def _dwell(self, key: str) -> str:
+        """An act that lasts until the door is open, three seconds at most."""
+        wait = f"n=0; while [ ! -e {self._door} ] && [ $n -lt 15 ]; do sleep 0.2; n=$((n+1)); done"
+        return self._act(key, 0.1).replace("; sleep 0.1; ", f"; {wait}; ")

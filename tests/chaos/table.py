@@ -19,10 +19,9 @@ def bucket_of(in_flight: int) -> str:
 
 @dataclass
 class Table:
-    """Counts. ``left_out`` tells why a fault has no row."""
+    """Counts."""
 
     faults: Sequence[str]
-    left_out: Mapping[str, str] = field(default_factory=dict)
     counts: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     hits: Counter[tuple[str, str]] = field(default_factory=Counter)
 
@@ -60,8 +59,6 @@ class Table:
                 for boundary in BOUNDARIES
             )
             yield f"{fault:<22} {f'{self.hits[fault, FEW]}/{self.hits[fault, MANY]}':>7} {cells}"
-        for fault, why in self.left_out.items():
-            yield f"{fault:<22} left out: {why}"
 
     def _cells(self) -> Mapping[tuple[str, str, str], int]:
         return {

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -29,7 +30,8 @@ SPARES = 2
 BROKEN = ('"run_broke"', '"conversation_broke"', '"batch_dropped"')
 """What a log says when something broke that should not."""
 
-CRASHED = 70
+UNWOKEN = re.compile(r'(?m)^(?=.*"wake_up_not_sent").*"run": ?"([0-9a-f-]{36})"')
+"""What a gateway's log says when Redis took too long to be told of a run."""
 
 FENCED = 75
 """The exit code of a worker that its peers have counted as dead."""
@@ -118,7 +120,7 @@ class Town:
         """SIGKILL now."""
         process.popen.kill()
         self.deaths.setdefault(process.popen.pid, time.monotonic())
-        self.note("kill", time.monotonic(), process.popen.pid)
+        self.note(f"kill {process.name}", time.monotonic(), process.popen.pid)
 
     def pick(self, name: str, random: Random) -> Process | None:
         """One process of this service that is worth to be hit."""
@@ -170,6 +172,11 @@ class Town:
         lines = ((each.log.name, line) for each in self.stack.processes for line in text_of(each).splitlines())
         return [f"{log}: {line[:400]}" for log, line in lines if any(word in line for word in BROKEN)]
 
+    def unwoken_runs(self) -> frozenset[str]:
+        """Runs whose wake-up Redis took too long for, as the gateways tell."""
+        logs = (text_of(each) for each in self.stack.processes if each.name == "gateway")
+        return frozenset(run for log in logs for run in UNWOKEN.findall(log))
+
     def _start(self, index: int) -> Process:
         name, env = self._posts[index]
         if self.faketime is not None and index in (0, 2):
@@ -213,8 +220,6 @@ class Town:
         fine = {-signal.SIGKILL, *((FENCED,) if process.name == "agent_worker" else ())}
         if pid in self._told_to_stop:
             fine |= {0, -signal.SIGTERM}  # the latter when it had not even begun to listen
-        if code == CRASHED and process.name == "agent_worker" and '.Fenced"' in text_of(process):
-            return  # it was told by a claim, before its beat was
         if code not in fine:
             self.crashes.append(f"{process.log.name}: {process.name} ended with {code}")
 

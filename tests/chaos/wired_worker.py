@@ -19,7 +19,15 @@ from shared.runtime.service import Service, run
 from shared.runtime.settings import Configuration
 from tests.chaos.blocking_tools import BlockTool, StampTool
 from tests.chaos.gates import Gates
-from tests.chaos.noted_ports import JumpingClock, NotedBulletin, NotedModel, NotedRuns, NotedToolbox, Steps
+from tests.chaos.noted_ports import (
+    AlertWakeUps,
+    JumpingClock,
+    NotedBulletin,
+    NotedModel,
+    NotedRuns,
+    NotedToolbox,
+    Steps,
+)
 from tests.chaos.planted_ports import PLANTED_PORTS, Planter, nothing_planted
 
 SOCKET, FOLDER, PLANT, SPARE = "CHAOS_SOCKET", "CHAOS_FOLDER", "CHAOS_PLANT", "CHAOS_SPARE"
@@ -59,9 +67,9 @@ class Wrapper:
                 }
                 return NotedToolbox(port, self._steps, more)
             case RedisWakeUps():
-                return port
+                return AlertWakeUps(port, self._gates)
             case _ if hasattr(port, "answer"):
-                return NotedModel(port, self._steps)
+                return NotedModel(port, self._steps, self._gates)
         return port
 
 

@@ -10,6 +10,9 @@ from tests.chaos.violation import Violation
 SWEPT_AFTER = 0.9
 """Seconds after which a sweep tells the end of a run for its worker."""
 
+UNSAID_WITHIN = 2.0
+"""Seconds between the acceptance of a run and the death of the gateway that had no time to announce it."""
+
 FOREVER = float("inf")
 
 
@@ -47,10 +50,10 @@ def streams_whole(history: History) -> Iterator[Violation]:
     for run in history.runs:
         events = history.streams.get(run.id, ())
         if run.id not in late and run.state == "done" and events and not _is_wiped(history, run):
-            yield from _is_whole(run.id, events, by_client=False)
+            yield from _is_whole(run.id, events, may_lack_beginning=_went_unsaid(history, run))
     for follower in history.followers:
         if follower.events and not history.wiped_between(follower.began, follower.ended):
-            yield from _is_whole(f"{follower.run} (a client)", follower.events, by_client=True)
+            yield from _is_whole(f"{follower.run} (a client)", follower.events)
 
 
 def resumed_without_gaps(history: History) -> Iterator[Violation]:
@@ -81,8 +84,9 @@ def steps_kept(history: History) -> Iterator[Violation]:
     late = _gapped(history)
     for run in history.runs:
         events = history.streams.get(run.id, ())
-        if run.id not in late and run.state == "done" and events and not _is_wiped(history, run):
-            yield from _keeps(run.id, events, said.get(run.id, []))
+        if run.state == "done" and events and not _is_wiped(history, run):
+            keeps = _keeps_nothing_else if run.id in late else _keeps
+            yield from keeps(run.id, events, said.get(run.id, []))
     done = {run.id for run in history.runs if run.state == "done"}
     for follower in history.followers:
         if follower.run in done and not history.wiped_between(follower.began, follower.ended):
@@ -93,6 +97,13 @@ def _keeps(name: str, events: Sequence[Told], said: Sequence[str]) -> Iterator[V
     kept = [text.strip() for text in kept_texts(events) if text.strip()]
     if kept != said:
         yield Violation(name, f"clients keep {_shown(kept)}, stored are {_shown(said)}")
+
+
+def _keeps_nothing_else(name: str, events: Sequence[Told], said: Sequence[str]) -> Iterator[Violation]:
+    """What such a stream has of the steps is a beginning of what is stored of them, in their order."""
+    kept, stored = [text.strip() for text in kept_texts(events) if text.strip()], iter(said)
+    if not all(any(text.startswith(piece) for text in stored) for piece in kept):
+        yield Violation(name, f"its stream has {_shown(kept)}, stored are {_shown(said)}")
 
 
 def _is_wiped(history: History, run: RunRow) -> bool:
@@ -143,9 +154,21 @@ def kept_texts(events: Sequence[Told]) -> list[str]:
     return ["".join(text for _, text in step) for _, step in groupby(pieces, key=lambda piece: piece[0])]
 
 
-def _is_whole(name: str, events: Sequence[Told], *, by_client: bool) -> Iterator[Violation]:
-    # The gateway gives Redis 200 ms, and then a sweep finds the run; clients are told by the gateway all the same.
-    swept = not by_client and events[0].type == "attempt" and events[0].data.get("keep") == ACCEPTED_ID
+def _went_unsaid(history: History, run: RunRow) -> bool:
+    """Whether nobody may have told the stream of its acceptance; clients are told by the gateway all the same.
+
+    The gateway gives Redis 200 ms, and says so when that was too short; or it was killed before, and its client came
+    back when a sweep had found the run.
+    """
+    since = run.accepted_at + history.mono
+    return run.id in history.unwoken or any(
+        each.fault == "kill gateway" and since - 0.1 <= each.began <= since + UNSAID_WITHIN
+        for each in history.disturbances
+    )
+
+
+def _is_whole(name: str, events: Sequence[Told], *, may_lack_beginning: bool = False) -> Iterator[Violation]:
+    swept = may_lack_beginning and events[0].type == "attempt" and events[0].data.get("keep") == ACCEPTED_ID
     if events[0].type != "accepted" and not swept:
         yield Violation(name, f"begins with {events[0].type}")
     if events[-1].type == "done":

@@ -6,7 +6,7 @@ import pytest
 
 from tests.chaos.boundaries import InLine, Note, Whereabouts
 from tests.chaos.line import Statements
-from tests.chaos.plan import FEW, MANY
+from tests.chaos.plan import FEW, MANY, MANY_FROM
 from tests.chaos.table import Table
 
 OPEN = float("inf")
@@ -58,7 +58,7 @@ def test_the_table_names_what_it_lacks() -> None:
     """A cell that nobody tried must not look like one that held."""
     table = Table(["kill worker"])
     table.add("kill worker", {"a": "asking", "b": "asking"})
-    table.add("kill worker", {str(number): "asking" for number in range(8)})
+    table.add("kill worker", {str(number): "asking" for number in range(MANY_FROM)})
     assert table.lacks("kill worker", FEW)["asking"] == 3
     assert "asking" not in table.lacks("kill worker", MANY)
     assert table.least == 0

@@ -230,6 +230,7 @@ PLANTED: dict[str, tuple[str, Callable[[], History]]] = {
     "a piece of the reply is lost": ("streams_whole", lambda: with_stream(*without(B, 2))),
     "a stale piece is kept": ("streams_whole", lambda: with_stale_piece()),
     "a stream does not begin at its beginning": ("streams_whole", lambda: with_stream(*B[2:])),
+    "a stream begins at an attempt, and the gateway had time": ("streams_whole", lambda: with_stream(*B[1:])),
     "a client is not told the beginning": ("streams_whole", lambda: told_to_client(*B[1:])),
     "a resumed client misses an event": ("resumed_without_gaps", lambda: told_to_client(*without(B, 1))),
     "the provider is asked without a reservation": (
@@ -327,12 +328,17 @@ def test_a_stream_whose_end_was_told_by_a_sweep_may_lack_pieces() -> None:
     """Its worker was held up after the commit; clients have the rest from the table of steps."""
     swept = tuple(replace(note, at=note.at + 2) if note.mark == "told" else note for note in GOOD.notes)
     assert check(replace(with_stream(*without(B, 2)), notes=swept)) == {}
+    false = replace(B[2], data={"text": "reply x"})
+    assert set(check(replace(with_stream(B[0], B[1], false, B[3]), notes=swept))) == {"steps_kept"}
 
 
 def test_a_stream_may_lack_what_the_gateway_had_no_time_to_say() -> None:
     """Accepting waits 200 ms for Redis and no longer; a sweep finds the run, and clients are told by the gateway."""
-    assert check(with_stream(*B[1:])) == {}
-    assert check(replace(with_stream(*B[1:]), followers=told_to_client(*B).followers)) == {}
+    unsaid = replace(with_stream(*B[1:]), followers=told_to_client(*B).followers)
+    assert set(check(unsaid)) == {"streams_whole"}
+    assert check(replace(unsaid, unwoken=frozenset({"b"}))) == {}
+    killed = Disturbance("kill gateway", 1002.1, 1002.1, 77)
+    assert check(replace(unsaid, disturbances=(killed,))) == {}
 
 
 def test_what_an_attempt_makes_void_is_not_kept() -> None:
