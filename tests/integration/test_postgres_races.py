@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -10,6 +11,7 @@ import psycopg
 import pytest
 
 from shared.adapters.postgres.pool import Database
+from shared.adapters.postgres.runs import PUBLISHED, TELLS_AGAIN
 from shared.domain.run import Claim, RunState
 from shared.errors import LostClaim
 from tests.builders import (
@@ -254,3 +256,38 @@ async def test_a_cancel_that_meets_a_claim_is_heard(world: PostgresWorld) -> Non
             await world.store(claim, final_write(claim))
         else:
             assert answer.status == "cancelled"
+
+
+async def test_what_is_noted_as_told_while_everything_is_told_again_does_not_count(
+    world: PostgresWorld, database_url: str
+) -> None:
+    """Redis was emptied after it was told: noted all the same, the end of the run would be missing there for ever."""
+    await world.accept(new_run())
+    claim = await world.claim()
+    await world.store(claim, final_write(claim))
+    await world.runs.tell_again(ended_within=timedelta(hours=1))
+    async with await psycopg.AsyncConnection.connect(database_url) as peer:  # is about to have everything told again
+        await peer.execute(TELLS_AGAIN)
+        noting = asyncio.create_task(world.runs.published([claim.run], told_within=timedelta(seconds=5)))
+        await asyncio.wait({noting}, timeout=0.3)
+        await peer.commit()
+    await noting
+    assert [ended.run for ended in await world.runs.unpublished(older_than=NO_TIME, limit=9)] == [claim.run]
+
+
+async def test_telling_everything_again_waits_for_what_is_just_noted_as_told(
+    world: PostgresWorld, database_url: str
+) -> None:
+    """Else it would not see that this is to be told again too."""
+    await world.accept(new_run())
+    claim = await world.claim()
+    await world.store(claim, final_write(claim))
+    await world.runs.tell_again(ended_within=timedelta(hours=1))
+    async with await psycopg.AsyncConnection.connect(database_url) as peer:
+        noted = await peer.execute(PUBLISHED, ([claim.run], NO_TIME))
+        assert noted.rowcount == 1
+        telling = asyncio.create_task(world.runs.tell_again(ended_within=timedelta(hours=1)))
+        await asyncio.wait({telling}, timeout=0.3)
+        await peer.commit()
+    assert await telling == 1
+    assert [ended.run for ended in await world.runs.unpublished(older_than=NO_TIME, limit=9)] == [claim.run]

@@ -65,19 +65,22 @@ select id, conversation, terminal, outcome from runs
 where published_at is null and finished_at < now() - %s order by finished_at limit %s
 """
 PUBLISHED = """
+with refilled as (select updated_at from settings where key = 'redis_refilled' for share)
 update runs set published_at = now() where id = any(%s) and published_at is null
-  and not exists (select 1 from settings where key = 'redis_refilled' and updated_at >= now() - %s)
+  and not exists (select 1 from refilled where updated_at >= now() - %s)
 """
+# The share keeps this and TELLS_AGAIN apart: who notes before is seen by what is told again, who notes after
+# sees that it is.
 # The ids of runs are UUIDv7: their order is that of acceptance, and their index serves for "lately".
 OVERTAKEN = """
 select c.key from unnest(%s::text[], %s::bigint[]) as held (key, epoch) join conversations c on c.key = held.key
 where c.epoch > held.epoch and c.owner is distinct from %s
 """
+TELLS_AGAIN = """
+insert into settings (key, value) values ('redis_refilled', 'true') on conflict (key) do update set updated_at = now()
+"""
 TELL_AGAIN = """
-with noted as (
-  insert into settings (key, value) values ('redis_refilled', 'true')
-  on conflict (key) do update set updated_at = now()
-), again as (
+with again as (
   update runs set published_at = null
     where id > (lpad(to_hex((extract(epoch from now() - %s) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid
       and finished_at > now() - %s and published_at is not null and kind <> 'reset' returning 1
@@ -283,6 +286,8 @@ class PostgresRuns:
 
     async def tell_again(self, *, ended_within: timedelta) -> int:
         """See ``Runs.tell_again``."""
+        await self._database.rows(TELLS_AGAIN, ())
+        # A statement of its own: it must see what was noted as told until the one before could go on.
         count: int = await self._database.value(TELL_AGAIN, (ended_within + LONGEST_RUN, ended_within))
         return count
 
