@@ -69,13 +69,17 @@ def _note(pid: int, line: str) -> Note:
 
 @dataclass(frozen=True, slots=True)
 class InLine:
-    """A run as its row tells it; times on the monotonic clock, ``ended`` is infinite while it is open."""
+    """A run as its row tells it; times on the monotonic clock.
+
+    ``ended`` is infinite while it is open, ``told`` while nobody has noted that its end was told.
+    """
 
     run: str
     conversation: str
     ordinal: int
     accepted: float
     ended: float
+    told: float = float("inf")
 
 
 def aimed_at(conversation: str) -> str:
@@ -117,7 +121,7 @@ class Whereabouts:
 
     def _boundary(self, run: InLine, time: float, *, head: bool) -> str | None:
         last = _last(self._of_run[run.run], time)
-        if last is not None and last.mark == "told":
+        if run.told <= time or (last is not None and last.mark == "told"):
             return None
         if run.ended <= time or (last is not None and last.mark == "telling"):
             return "telling" if last is not None else None

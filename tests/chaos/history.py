@@ -25,6 +25,7 @@ class RunRow:
     accepted_at: float
     key: str
     finished_at: float | None = None
+    published_at: float | None = None
 
     @property
     def reply(self) -> str:

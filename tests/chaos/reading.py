@@ -23,7 +23,8 @@ select (select count(*) from runs where state in ('accepted', 'running', 'waitin
 
 
 _LATELY = """
-select id::text, conversation, ordinal, extract(epoch from accepted_at)::float8, extract(epoch from finished_at)::float8
+select id::text, conversation, ordinal, extract(epoch from accepted_at)::float8,
+  extract(epoch from finished_at)::float8, extract(epoch from published_at)::float8
 from runs where kind = 'message' and (finished_at is null or finished_at > now() - interval '30 seconds')"""
 
 
@@ -51,8 +52,8 @@ def lines_of_now(database_url: str, mono: float) -> Sequence[InLine]:
     """The messages that are open, or ended lately. Raises ``psycopg.OperationalError``."""
     with psycopg.connect(database_url, connect_timeout=3) as database:
         return [
-            InLine(run, conversation, ordinal, accepted + mono, float("inf") if ended is None else ended + mono)
-            for run, conversation, ordinal, accepted, ended in database.execute(_LATELY).fetchall()
+            InLine(run, conversation, ordinal, accepted + mono, _mono(ended, mono), _mono(told, mono))
+            for run, conversation, ordinal, accepted, ended, told in database.execute(_LATELY).fetchall()
         ]
 
 
@@ -64,7 +65,8 @@ def in_line(history: History) -> Sequence[InLine]:
             run.conversation,
             run.ordinal,
             run.accepted_at + history.mono,
-            float("inf") if run.finished_at is None else run.finished_at + history.mono,
+            _mono(run.finished_at, history.mono),
+            _mono(run.published_at, history.mono),
         )
         for run in history.runs
         if run.kind == "message"
@@ -140,12 +142,17 @@ def read_inbound(redis_url: str) -> tuple[str, ...]:
         return tuple(entry for entry, _ in cast("list[tuple[str, Any]]", client.xrange(routes.INBOUND)))
 
 
+def _mono(unix: float | None, mono: float) -> float:
+    return float("inf") if unix is None else unix + mono
+
+
 def _run(row: Mapping[str, Any]) -> RunRow:
     return RunRow(
         str(row["id"]), row["conversation"], row["ordinal"], row["kind"], row["state"], row["epoch"], row["attempts"],
         row["terminal"], row["outcome"], row["published_at"] is not None, row["accepted_at"].timestamp(),
         key_of(str(row["message"].get("text", ""))),
         row["finished_at"].timestamp() if row["finished_at"] is not None else None,
+        row["published_at"].timestamp() if row["published_at"] is not None else None,
     )  # fmt: skip
 
 

@@ -57,12 +57,18 @@ def sums_agree(history: History) -> Iterator[Violation]:
 
 
 def guesses_explained(history: History) -> Iterator[Violation]:
-    """A call is booked as a guess only if its attempt was cut, or the provider spoiled it on purpose."""
+    """A call is booked as a guess only if its attempt was cut, or the provider spoiled it on purpose.
+
+    Or if it never came to the provider: a connection that was kept breaks when the provider hangs up just then, and
+    the attempt asks again under another id. That guess is nothing.
+    """
     last = {run.id: run.epoch for run in history.runs}
     reserved = {row.call: row for row in history.reservations}
     for row in history.costs:
         call = reserved.get(row.call)
-        if row.estimated and call is not None and row.call not in history.spoiled and call.epoch == last.get(call.run):
+        if row.call in history.spoiled or (row.call not in history.calls and not row.cost):
+            continue
+        if row.estimated and call is not None and call.epoch == last.get(call.run):
             yield Violation(
                 row.call, f"is booked as a guess, though the attempt that made it went to its end ({call.run})"
             )

@@ -54,6 +54,13 @@ def test_a_run_whose_worker_has_died_is_in_line_again() -> None:
     assert Whereabouts(LINE, NOTES, {7: 5.2}).at(5.3) == {"a": "accepted", "b": "accepted"}
 
 
+def test_a_run_whose_end_is_noted_as_told_is_nowhere() -> None:
+    """Whoever told it may have died before it could write that down."""
+    line = (InLine("a", "c", 1, 1.0, 9.0, 9.4), LINE[1])
+    assert Whereabouts(line, NOTES[:9], {7: 9.3}).at(9.35) == {"a": "telling", "b": "accepted"}
+    assert Whereabouts(line, NOTES[:9], {7: 9.3}).at(9.45) == {"b": "accepted"}
+
+
 def test_the_table_names_what_it_lacks() -> None:
     """A cell that nobody tried must not look like one that held."""
     table = Table(["kill worker"])

@@ -202,6 +202,10 @@ PLANTED: dict[str, tuple[str, Callable[[], History]]] = {
         "guesses_explained",
         lambda: replace(GOOD, costs=(*GOOD.costs[:3], guessed("c4", Decimal(1)))),
     ),
+    "a call that never came to the provider costs something": (
+        "guesses_explained",
+        lambda: replace(GOOD, costs=(*GOOD.costs[:3], guessed("c4", Decimal(1))), calls={"c1": 1, "c2": 1, "c3": 1}),
+    ),
     "an idle conversation is owned": ("none_owned", lambda: replace(GOOD, owned=("c",))),
     "a message is missing": ("history_linear", lambda: replace(GOOD, messages=without_message(3))),
     "two answers follow each other": ("history_linear", lambda: with_message(4, role="assistant")),
