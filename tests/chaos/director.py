@@ -83,7 +83,10 @@ def _lacking(table: Table, fault: str, bucket: str, enough: int) -> Mapping[str,
 
 @dataclass
 class Director:
-    """``table`` is counted as it goes, to know what is lacking; the one that is printed is counted in the end."""
+    """``table`` is counted as it goes, to know what is lacking; the one that is printed is counted in the end.
+
+    ``told``: when it was first noted that the end of a run was told. Whoever empties Redis has that forgotten.
+    """
 
     town: Town
     load: Load
@@ -93,6 +96,7 @@ class Director:
     seed: int
     mono: float
     _tasks: list[tuple[str, Scene, "asyncio.Task[bool]"]] = field(default_factory=list)
+    told: dict[str, float] = field(default_factory=dict)
     _lines: Sequence[InLine] = ()
 
     async def conduct(self, seconds: float) -> Sequence[Hit]:
@@ -219,6 +223,9 @@ class Director:
         """How many runs stand where now."""
         with contextlib.suppress(psycopg.OperationalError):
             self._lines = await asyncio.to_thread(lines_of_now, self.town.stack.database_url, self.mono)
+        for line in self._lines:
+            if line.told < float("inf"):
+                self.told.setdefault(line.run, line.told)
         return Counter(self._whereabouts(self._lines).at(time.monotonic()).values())
 
     def _whereabouts(self, lines: Sequence[InLine]) -> Whereabouts:

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -144,11 +144,12 @@ async def _observe(town: Town, order: Order, folder: Path, mono: float) -> Lived
         blocked=tuple(Blocked(*each) for each in signals.blocked),
     )
     await town.close()
-    return Lived(hits, _counted(Table(FAULTS), hits, history), history, town.faketime is not None)
+    return Lived(hits, _counted(Table(FAULTS), hits, history, director.told), history, town.faketime is not None)
 
 
-def _counted(table: Table, hits: Sequence[Hit], history: History) -> Table:
-    whereabouts = Whereabouts(in_line(history), history.notes, history.deaths)
+def _counted(table: Table, hits: Sequence[Hit], history: History, told: Mapping[str, float]) -> Table:
+    lines = [replace(line, told=min(line.told, told.get(line.run, line.told))) for line in in_line(history)]
+    whereabouts = Whereabouts(lines, history.notes, history.deaths)
     for hit in hits:
         if hit.came:
             table.add(hit.fault, whereabouts.at(hit.at))

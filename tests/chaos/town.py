@@ -3,12 +3,13 @@
 import asyncio
 import contextlib
 import json
+import os
 import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 
@@ -99,6 +100,9 @@ class Town:
             if process.popen.stdin is not None:
                 with contextlib.suppress(BrokenPipeError):
                     process.popen.stdin.close()
+        for pid in self._left_alone():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         for line in self._lines.values():
             await line.close()
 
@@ -176,6 +180,14 @@ class Town:
         """Runs whose wake-up Redis took too long for, as the gateways tell."""
         logs = (text_of(each) for each in self.stack.processes if each.name == "gateway")
         return frozenset(run for log in logs for run in UNWOKEN.findall(log))
+
+    def _left_alone(self) -> Iterator[int]:
+        """Processes that workers started for a suspect, and that wait for a Postgres which will not come back."""
+        ours = f"{FOLDER}={self._folder}".encode()
+        for environment in Path("/proc").glob("[0-9]*/environ"):
+            with contextlib.suppress(OSError):
+                if ours in environment.read_bytes().split(b"\0"):
+                    yield int(environment.parent.name)
 
     def _start(self, index: int) -> Process:
         name, env = self._posts[index]
