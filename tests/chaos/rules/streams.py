@@ -76,17 +76,23 @@ def _ids(events: Sequence[Told]) -> list[str]:
 
 
 def steps_kept(history: History) -> Iterator[Violation]:
-    """What clients are told to keep of each step is what is stored of it."""
+    """What clients are told to keep of each step is what is stored of it.
+
+    A stream that lacks something (``_gapped``) has beginnings of what is stored. It may lack also the ``retry`` that
+    makes void what a spoiled call has said: of a run with such a call only clients are asked.
+    """
     said: dict[str, list[str]] = {}
     for row in history.messages:
         if row.role == "assistant" and row.text.strip() and not row.dropped:
             said.setdefault(row.run, []).append(row.text.strip())
     late = _gapped(history)
+    spoiled = {row.run for row in history.reservations if row.call in history.spoiled}
     for run in history.runs:
         events = history.streams.get(run.id, ())
         if run.state == "done" and events and not _is_wiped(history, run):
             keeps = _keeps_nothing_else if run.id in late else _keeps
-            yield from keeps(run.id, events, said.get(run.id, []))
+            if run.id not in late or run.id not in spoiled:
+                yield from keeps(run.id, events, said.get(run.id, []))
     done = {run.id for run in history.runs if run.state == "done"}
     for follower in history.followers:
         if follower.run in done and not history.wiped_between(follower.began, follower.ended):
