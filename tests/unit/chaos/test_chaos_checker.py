@@ -334,6 +334,8 @@ def test_a_stream_whose_end_was_told_by_a_sweep_may_lack_pieces() -> None:
     assert check(replace(with_stream(*without(B, 2)), notes=swept)) == {}
     false = replace(B[2], data={"text": "reply x"})
     assert set(check(replace(with_stream(B[0], B[1], false, B[3]), notes=swept))) == {"steps_kept"}
+    spoiled = replace(with_stream(B[0], B[1], false, B[3]), notes=swept, spoiled=frozenset({"c4"}))
+    assert check(spoiled) == {}  # the ``retry`` that makes it void is lacking too
 
 
 def test_a_stream_may_lack_what_the_gateway_had_no_time_to_say() -> None:
