@@ -1,7 +1,8 @@
 """Text of others on this terminal: what could move the cursor, change a title or fill the clipboard is left out."""
 
+from shared.domain import plain_text
+
 _KEPT = frozenset("\n\t")
-_HIDING = {code: f"\\u{code:04x}" for code in (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))}
 _CONTROL = {code: None for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in _KEPT}
 
 
@@ -12,7 +13,7 @@ def clean(text: str) -> str:
 
 def unhidden(text: str) -> str:
     """The same, with what turns the direction of writing spelled out: what is decided by must read as it is."""
-    return clean(text).translate(_HIDING)
+    return plain_text.unhidden(clean(text))
 
 
 def is_text(text: str) -> bool:

@@ -77,8 +77,6 @@ def _callback(configuration: Configuration) -> Callback | None:
     errors = []
     if token is not None and not (token.isascii() and token.isprintable()):
         errors.append(f"{http.callback_token_env} holds characters that no header can carry (a line break, perhaps).")
-    if http.callback_timeout <= 0:
-        errors.append("http.callback_timeout must be more than 0 seconds where http.callback_url is set.")
     if errors:
         raise ConfigError(errors)
     if token is None and http.callback_token_env:

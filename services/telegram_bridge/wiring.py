@@ -80,7 +80,8 @@ class Bridge:
         """Claim nothing more, and wait for what is out."""
         if self._hand is None:
             return
-        await self._fleet.drain(self._foundation.identity.id)
+        with contextlib.suppress(TryLater):  # nobody can be told; the peers will find this process gone
+            await self._fleet.drain(self._foundation.identity.id)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(DRAIN.total_seconds()):
                 await self._hand.empty()

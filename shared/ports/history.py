@@ -109,24 +109,29 @@ class Transcripts(Protocol):
 
 
 class History(Transcripts, Protocol):
-    """Reads; nothing here changes anything. ``principal`` ``None`` means all of them."""
+    """Reads; nothing here changes anything. ``principal`` ``None`` means all of them; with ``keyless`` also what
+    belongs to no API key (channels, schedules)."""
 
     async def run(self, run: UUID) -> StoredRun | None:
         """One run."""
         ...
 
-    async def sessions(self, *, principal: str | None, limit: int = 200) -> Sequence[SessionSummary]:
+    async def sessions(
+        self, *, principal: str | None, keyless: bool = False, limit: int = 200
+    ) -> Sequence[SessionSummary]:
         """Open sessions, the one used last first."""
         ...
 
-    async def session_contacts(self, target: str, *, principal: str | None) -> Sequence[str]:
+    async def session_contacts(self, target: str, *, principal: str | None, keyless: bool = False) -> Sequence[str]:
         """Conversations with an open session that ``target`` names, upper and lower case being one.
 
         A name is a session id, a conversation key, a contact, or its bare sender (``bob`` of ``http-bob``).
         """
         ...
 
-    async def messages(self, session: UUID, *, principal: str | None, limit: int = 2000) -> Sequence[HistoryRow]:
+    async def messages(
+        self, session: UUID, *, principal: str | None, keyless: bool = False, limit: int = 2000
+    ) -> Sequence[HistoryRow]:
         """The newest rows of a session in order, dropped ones left out; empty for an unknown id."""
         ...
 

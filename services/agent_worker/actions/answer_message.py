@@ -47,7 +47,7 @@ async def answer_message(attempt: Attempt) -> bool:
         async with asyncio.timeout(max(0.0, claim.time_left.total_seconds())):
             return await _work(attempt)
     except TimeoutError:
-        return await fail_run(attempt, OUT_OF_TIME, None)
+        return await fail_run(attempt, OUT_OF_TIME, None, own_words=True)
     except CallFailed as fault:
         return await fail_run(attempt, str(fault), fault.settlement)
 

@@ -8,6 +8,7 @@ from services.agent_worker.actions.attempt import Attempt, Suspend
 from services.agent_worker.rules.tool_arguments import arguments_hash
 from shared.domain.chat import ToolCall
 from shared.domain.delivery import is_carried, parts
+from shared.domain.plain_text import unhidden
 from shared.domain.run import AskedApproval, StoredApproval, Waiting
 from shared.ids import new_id
 
@@ -83,7 +84,7 @@ def _sentence(call: ToolCall) -> str:
 
 
 def _shown(value: object) -> str:
-    text = str(value)
+    text = unhidden(str(value))
     if len(text) <= SHOWN:
         return text
     return f"{text[:SHOWN]} [and {len(text) - SHOWN} more characters, which are not shown here]"

@@ -46,14 +46,19 @@ async def finish_run(
     return await _end(attempt, "done", rows, settlement, {"reply": reply.text, "silent": silent})
 
 
-async def fail_run(attempt: Attempt, reason: str, settlement: Settlement | None) -> bool:
-    """Nothing done yet: as if never said. Else history is closed, so that the next message finds it whole."""
+async def fail_run(attempt: Attempt, reason: str, settlement: Settlement | None, *, own_words: bool = False) -> bool:
+    """Nothing done yet: as if never said. Else history is closed, so that the next message finds it whole.
+
+    ``own_words``: the reason says it better than the operator's sentence about trouble, which asks to try again.
+    """
     attempt.teller.event("notice", {"text": reason})
     rows = closing_rows(attempt.said, reason)
     settlement = settlement or left_open(attempt)
     if settlement is not None:
         attempt.paid(settlement)
-    outcome = {"reply": "", "error": reason, "error_message": attempt.desk.manner.error_message}
+    outcome = {"reply": "", "error": reason}
+    if not own_words:
+        outcome["error_message"] = attempt.desk.manner.error_message
     return await _end(attempt, "failed", rows, settlement, outcome, drop=not attempt.said)
 
 

@@ -13,6 +13,7 @@ from starlette.routing import Route
 
 from services.gateway.actions.follow_run import BEGINNING, follow_run
 from services.gateway.actions.wait_for_reply import Expected, WaitingRoom
+from services.gateway.edge.bearer import scope_of
 from services.gateway.edge.bodies import Bodies, read_json
 from services.gateway.edge.event_stream import event_stream
 from services.gateway.rules.chat_request import address_of, read_chat_request, read_idempotency_key, read_traceparent
@@ -171,6 +172,6 @@ class ChatApi:
             run = await self.history.run(UUID(request.path_params["id"]))
         except ValueError as fault:
             raise BadInput("a run is named by its id") from fault
-        if run is None or run.principal != f"key:{request.scope['lucyd.key']}":
+        if run is None or not scope_of(request.scope).covers(run.principal):
             raise NotFound("no such run")
         return run

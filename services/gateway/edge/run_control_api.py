@@ -9,6 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from services.gateway.actions.wait_for_reply import WaitingRoom
+from services.gateway.edge.bearer import scope_of
 from services.gateway.edge.bodies import Bodies, read_json
 from services.gateway.rules.chat_request import read_decision
 from services.gateway.rules.lucyd_dialect import run_body
@@ -82,7 +83,7 @@ class RunControlApi:
 
     async def _find(self, request: Request) -> StoredRun:
         run = await self.history.run(_identifier(request.path_params["id"], "a run"))
-        if run is None or run.principal != f"key:{request.scope['lucyd.key']}":
+        if run is None or not scope_of(request.scope).covers(run.principal):
             raise NotFound("no such run")
         return run
 

@@ -1,12 +1,14 @@
 """Sessions: the list, what was said in one, and the reset."""
 
 from dataclasses import dataclass
+from typing import TypedDict
 from uuid import UUID
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from services.gateway.edge.bearer import scope_of
 from services.gateway.edge.bodies import Bodies, read_json
 from services.gateway.rules.chat_request import read_reset_target
 from services.gateway.rules.lucyd_dialect import history_events, session_body
@@ -16,6 +18,15 @@ from shared.ports.history import History
 from shared.ports.runs import Inbox, Reset
 
 SMALL_BODY = 65_536
+
+
+class Whose(TypedDict):
+    """Whose sessions a request may see, as ``History`` takes it."""
+
+    principal: str | None
+    keyless: bool
+
+
 YES = frozenset({"true", "1", "yes"})
 
 
@@ -39,7 +50,7 @@ class SessionApi:
     async def sessions(self, request: Request) -> Response:
         """Open sessions."""
         try:
-            sessions = await self.history.sessions(principal=_principal(request))
+            sessions = await self.history.sessions(**_whose(request))
         except LucydError as fault:
             return self.bodies.error(fault)
         shown = [session_body(session, context_limit=self.context_limit) for session in sessions]
@@ -50,7 +61,7 @@ class SessionApi:
         identifier = request.path_params["id"]
         full = request.query_params.get("full", "").lower() in YES
         try:
-            rows = await self.history.messages(UUID(identifier), principal=_principal(request))
+            rows = await self.history.messages(UUID(identifier), **_whose(request))
         except ValueError:
             rows = ()
         except LucydError as fault:
@@ -62,9 +73,9 @@ class SessionApi:
         try:
             target = read_reset_target(await read_json(request, at_most=SMALL_BODY))
             if target == "all":
-                count = await self._close_all(_principal(request))
+                count = await self._close_all(request)
                 return self.bodies.json({"reset": True, "target": target, "count": count})
-            found = await self.history.session_contacts(target, principal=_principal(request))
+            found = await self.history.session_contacts(target, **_whose(request))
             closed = [reset for conversation in found if (reset := await self._close(conversation)) is not None]
         except LucydError as fault:
             return self.bodies.error(fault)
@@ -73,10 +84,10 @@ class SessionApi:
         kind = "session_id" if target == str(closed[0].session) else "contact"
         return self.bodies.json({"reset": True, "target": target, "type": kind, "count": len(closed)})
 
-    async def _close_all(self, principal: str) -> int:
+    async def _close_all(self, request: Request) -> int:
         """How many were closed. One page after the other; a session that was opened meanwhile may be closed as well."""
         count, met = 0, set[UUID]()
-        while page := [one for one in await self.history.sessions(principal=principal) if one.id not in met]:
+        while page := [one for one in await self.history.sessions(**_whose(request)) if one.id not in met]:
             met.update(one.id for one in page)
             done = [await self._close(one.conversation) for one in page]
             count += sum(reset is not None for reset in done)
@@ -86,5 +97,6 @@ class SessionApi:
         return await self.inbox.reset(conversation, new_id(), source="http", sender="operator")
 
 
-def _principal(request: Request) -> str:
-    return f"key:{request.scope['lucyd.key']}"
+def _whose(request: Request) -> Whose:
+    scope = scope_of(request.scope)
+    return {"principal": scope.principal, "keyless": scope.keyless}

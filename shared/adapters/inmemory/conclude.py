@@ -113,6 +113,7 @@ def _webhook_body(leader: RunRow, run: RunRow) -> Mapping[str, Any]:
         "run_id": str(run.id),
         "state": leader.state,
         "error": outcome.get("error"),
+        "notices": outcome.get("notices") or None,
         "notify_meta": run.message.get("notify_meta"),
     }
     told: Mapping[str, Any] = as_json({name: value for name, value in body.items() if value is not None})

@@ -21,11 +21,14 @@ select s.id, s.conversation, s.contact, s.model, s.created_at, s.updated_at,
        s.compaction_count, s.context_tokens, coalesce(k.cost, 0), coalesce(k.currency, 'USD')
 from sessions s join conversations c on c.key = s.conversation
 left join lateral (select sum(cost) as cost, max(currency) as currency from costs where session = s.id) k on true
-where s.closed_at is null and (%s::text is null or c.principal = %s) order by s.updated_at desc limit %s
+where s.closed_at is null
+  and (%s::text is null or c.principal = %s or (%s and c.principal not like 'key:%%'))
+order by s.updated_at desc limit %s
 """
 CONTACTS = """
 select s.conversation from sessions s join conversations c on c.key = s.conversation
-where s.closed_at is null and (%s::text is null or c.principal = %s)
+where s.closed_at is null
+  and (%s::text is null or c.principal = %s or (%s and c.principal not like 'key:%%'))
   and lower(%s) in (s.id::text, lower(s.conversation), lower(s.contact),
                     case when starts_with(s.contact, c.channel || '-')  -- the bare sender
                          then lower(substr(s.contact, length(c.channel) + 2)) end)
@@ -35,7 +38,9 @@ MESSAGES = """
 select created_at, run, body from (
   select m.created_at, m.run, m.body, m.ordinal from messages m join sessions s on s.id = m.session
   join conversations c on c.key = s.conversation
-  where m.session = %s and not m.dropped and (%s::text is null or c.principal = %s) order by m.ordinal desc limit %s
+  where m.session = %s and not m.dropped
+  and (%s::text is null or c.principal = %s or (%s and c.principal not like 'key:%%'))
+  order by m.ordinal desc limit %s
 ) as newest order by ordinal
 """
 COSTS = """
@@ -80,18 +85,24 @@ class PostgresHistory:
         rows = await self._database.rows(RUN, (run,))
         return StoredRun(*rows[0]) if rows else None
 
-    async def sessions(self, *, principal: str | None, limit: int = 200) -> Sequence[SessionSummary]:
+    async def sessions(
+        self, *, principal: str | None, keyless: bool = False, limit: int = 200
+    ) -> Sequence[SessionSummary]:
         """See ``History.sessions``."""
-        return [SessionSummary(*row) for row in await self._database.rows(SESSIONS, (principal, principal, limit))]
+        return [
+            SessionSummary(*row) for row in await self._database.rows(SESSIONS, (principal, principal, keyless, limit))
+        ]
 
-    async def session_contacts(self, target: str, *, principal: str | None) -> Sequence[str]:
+    async def session_contacts(self, target: str, *, principal: str | None, keyless: bool = False) -> Sequence[str]:
         """See ``History.session_contacts``."""
-        parameters = (principal, principal, target)
+        parameters = (principal, principal, keyless, target)
         return [row[0] for row in await self._database.rows(CONTACTS, parameters)]
 
-    async def messages(self, session: UUID, *, principal: str | None, limit: int = 2000) -> Sequence[HistoryRow]:
+    async def messages(
+        self, session: UUID, *, principal: str | None, keyless: bool = False, limit: int = 2000
+    ) -> Sequence[HistoryRow]:
         """See ``History.messages``."""
-        rows = await self._database.rows(MESSAGES, (session, principal, principal, limit))
+        rows = await self._database.rows(MESSAGES, (session, principal, principal, keyless, limit))
         return [HistoryRow(*row) for row in rows]
 
     async def told(self, run: UUID, *, after: str) -> ToldSoFar:

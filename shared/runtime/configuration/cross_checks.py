@@ -1,12 +1,13 @@
-"""What two keys must not say together."""
+"""What a key must not say, by itself or beside another."""
 
 from collections.abc import Iterator
 
+from shared.runtime.configuration.sections.tools import KNOWN_TOOLS
 from shared.runtime.configuration.sections.whole import Sections
 
 
 def contradictions(sections: Sections) -> Iterator[str]:
-    """One sentence for each pair of values that can't both hold."""
+    """One sentence for each value that can't hold, by itself or beside another."""
     compaction, indexer = sections.behavior.compaction, sections.memory.indexer
     if compaction.keep_recent_pct_min > compaction.keep_recent_pct_max:
         yield (
@@ -23,3 +24,11 @@ def contradictions(sections: Sections) -> Iterator[str]:
             "database.pool_min must not be larger than pool_max "
             f"({sections.database.pool_min} and {sections.database.pool_max})"
         )
+    known = KNOWN_TOOLS | set(sections.tools.enabled)
+    for name in sections.tools.ask_first:
+        if name not in known:  # a guard that guards nothing must not go unnoticed
+            yield f"tools.ask_first names {name!r}, which is no tool"
+    if sections.run.deadline_seconds <= 0:
+        yield "run.deadline_seconds must be more than 0: every message would fail at once"
+    if sections.http.callback_url and sections.http.callback_timeout <= 0:
+        yield "http.callback_timeout must be more than 0 seconds where http.callback_url is set"

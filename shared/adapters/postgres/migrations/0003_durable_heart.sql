@@ -165,7 +165,8 @@ begin
         'source', r.source, 'silent', coalesce(v_outcome -> 'silent', 'false'),
         'tokens', jsonb_build_object('input', coalesce(v_outcome -> 'tokens' -> 'input', '0'),
                                      'output', coalesce(v_outcome -> 'tokens' -> 'output', '0')),
-        'run_id', r.id, 'state', p_state, 'error', v_outcome -> 'error'))
+        'run_id', r.id, 'state', p_state, 'error', v_outcome -> 'error',
+        'notices', nullif(v_outcome -> 'notices', '[]')))
         || case when r.message -> 'notify_meta' <> 'null' then jsonb_build_object('notify_meta', r.message -> 'notify_meta')
                 else '{}' end
     from runs r where (r.id = p_run.id or r.merged_into = p_run.id) and r.webhook is not null order by r.ordinal;
