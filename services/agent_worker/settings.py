@@ -15,9 +15,17 @@ from shared.domain.routing import route_model
 from shared.runtime.settings import Configuration
 
 ALONE = "LUCYD_ALONE"
-"""Names the one conversation of a worker that was started by another for a run that may be poison."""
+"""``<pid> <conversation>``: who has started this worker, and for which one conversation."""
 
 SOURCES = ("telegram", "http", "cli", "system", "user")
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """What a worker was started for by another one: a conversation whose run may be poison."""
+
+    parent: int
+    conversation: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +40,7 @@ class Settings:
     models: Mapping[str, ModelSpec]
     roles: Mapping[str, str]
     manner: Manner
-    alone: str | None
+    alone: Errand | None
     run_deadline: timedelta
     slots: int
     parallel_tools: int
@@ -81,7 +89,7 @@ class Settings:
                 debounce=timedelta(milliseconds=behavior.debounce_ms),
                 compaction=_compaction(configuration),
             ),
-            alone=configuration.environment.get(ALONE) or None,
+            alone=_errand(configuration.environment.get(ALONE, "")),
             run_deadline=timedelta(seconds=configuration.run.deadline_seconds),
             slots=worker.slots,
             parallel_tools=worker.inflight_tools,
@@ -99,6 +107,11 @@ class Settings:
                 configuration.environment, names=configuration.secret_names, values=configuration.secret_values
             ),
         )
+
+
+def _errand(text: str) -> Errand | None:
+    parent, _, conversation = text.partition(" ")
+    return Errand(int(parent), conversation) if parent.isdecimal() and conversation else None
 
 
 def _compaction(configuration: Configuration) -> CompactionManner:

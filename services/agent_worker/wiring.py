@@ -5,10 +5,10 @@ import contextlib
 import os
 import random
 import signal
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Protocol, TypeVar
-from uuid import UUID
 
 import structlog
 
@@ -32,7 +32,7 @@ from services.agent_worker.edge.tools.write import WriteTool
 from services.agent_worker.edge.workspace_files import WorkspaceFiles
 from services.agent_worker.ports import Tool
 from services.agent_worker.rules.tool_output import output_limit
-from services.agent_worker.settings import ALONE, Settings
+from services.agent_worker.settings import ALONE, Errand, Settings
 from shared.actions.sweep import sweep_for_ever
 from shared.actions.watch_peers import PeerWatch
 from shared.adapters.foundation import Foundation, open_foundation
@@ -46,8 +46,6 @@ from shared.adapters.redis.bulletin import RedisBulletin
 from shared.adapters.redis.control import RedisControl
 from shared.adapters.redis.wake_ups import RedisWakeUps
 from shared.adapters.system_clock import SystemClock
-from shared.errors import TryLater
-from shared.ports.fleet import Fleet
 from shared.runtime.service import Service
 from shared.runtime.settings import Configuration
 from shared.runtime.vitals import LoopLag, resident_bytes
@@ -55,6 +53,8 @@ from shared.runtime.vitals import LoopLag, resident_bytes
 log = structlog.get_logger(__name__)
 
 CONNECTIONS = 8
+PARENT_EVERY = timedelta(seconds=1)
+NEXT_BEAT_WITHIN = timedelta(seconds=4)
 LONGER_THAN_ITS_RUN = timedelta(minutes=1)
 FENCED = 75  # EX_TEMPFAIL of sysexits: start me again
 
@@ -81,6 +81,9 @@ async def open_service(configuration: Configuration, *, wrap: Wrap = _as_it_is) 
     toolbox as they are made. The worker itself gives none.
     """
     settings = Settings.of(configuration)
+    opened = threading.Event()
+    if settings.alone is not None:
+        threading.Thread(target=_end_with, args=(settings.alone.parent, opened), daemon=True).start()
     lag = LoopLag()
     clock = wrap(SystemClock())
     hand: WorkInHand | None = None
@@ -104,8 +107,8 @@ async def open_service(configuration: Configuration, *, wrap: Wrap = _as_it_is) 
             )
         )
         await check_workspace(foundation.database, settings.workspace)
-        opened = await stack.enter_async_context(open_models(settings.models))
-        models = {role: wrap(model) for role, model in opened.items()}
+        clients = await stack.enter_async_context(open_models(settings.models))
+        models = {role: wrap(model) for role, model in clients.items()}
         worker = foundation.identity.id
         runs = wrap(PostgresRuns(foundation.database))
         fleet = PostgresFleet(foundation.database)
@@ -152,6 +155,7 @@ async def open_service(configuration: Configuration, *, wrap: Wrap = _as_it_is) 
             lambda: sweep_for_ever(rounds.tell, clock, desk.chance),
             isolation.run,
         )
+        opened.set()
         yield Service(
             "agent_worker",
             loops=(
@@ -161,18 +165,17 @@ async def open_service(configuration: Configuration, *, wrap: Wrap = _as_it_is) 
                 outlet.remember_published,
                 lambda: heed_control(control, hand),
                 *(work if settings.alone is None else _alone(settings.alone, rounds)),
-                lambda: _watch(hand, fleet, worker),
+                lambda: _watch(hand),
             ),
             drain=rounds.drain,
         )
 
 
-def _alone(conversation: str, rounds: Rounds) -> Sequence[Callable[[], Awaitable[None]]]:
+def _alone(errand: Errand, rounds: Rounds) -> Sequence[Callable[[], Awaitable[None]]]:
     desk = rounds.desk
 
     async def work() -> None:
-        parent = os.getppid()
-        await work_alone(conversation, rounds.hand, is_wanted=lambda: os.getppid() == parent)
+        await work_alone(errand.conversation, rounds.hand, is_wanted=lambda: os.getppid() == errand.parent)
         signal.raise_signal(signal.SIGTERM)  # and so it says goodbye, as every worker does
         await asyncio.Event().wait()
 
@@ -203,12 +206,18 @@ def _toolbox(settings: Settings, foundation: Foundation, clock: SystemClock) -> 
     return LocalToolbox(enabled, output_truncation=limit, max_parallel=settings.parallel_tools)
 
 
-async def _watch(hand: WorkInHand, fleet: Fleet, worker: UUID) -> None:
+def _end_with(parent: int, opened: threading.Event) -> None:
+    """While it still waits for Postgres or Redis it has nothing in hand: it ends when nobody is there who wants it."""
+    while not opened.wait(PARENT_EVERY.total_seconds()):
+        if os.getppid() != parent:
+            os._exit(0)
+
+
+async def _watch(hand: WorkInHand) -> None:
     try:
         await hand.watch()
-    except Fenced:  # a claim has heard it before the beat did
-        with contextlib.suppress(TryLater):
-            await fleet.absolve(worker)
+    except Fenced:  # a claim has heard it before the beat did, who knows what to say of that
+        await asyncio.sleep(NEXT_BEAT_WITHIN.total_seconds())
         _leave_at_once()
 
 

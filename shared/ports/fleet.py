@@ -47,10 +47,6 @@ class Fleet(Protocol):
         """
         ...
 
-    async def absolve(self, worker: UUID) -> None:
-        """This worker counts as dead and finds itself alive: nothing it had in hand is to blame for that."""
-        ...
-
     async def drain(self, worker: UUID) -> None:
         """Say that this worker claims nothing any more."""
         ...

@@ -62,6 +62,9 @@ async def ask_model(
             if attempt.tried >= manner.retries:
                 raise CallFailed(f"The model could not be reached: {fault}", settlement) from fault
             pause = _announce_retry(attempt, fault)
+            if pause >= attempt.claim.time_left.total_seconds():
+                reason = f"The model asks to wait for longer than this may take: {fault}"
+                raise CallFailed(reason, settlement) from fault
             if pause > LONGEST_PAUSE_IN_HAND.total_seconds():
                 waiting = Waiting("retry", wake_in=timedelta(seconds=pause), retries=attempt.tried)
                 raise Suspend(waiting, settlement) from fault

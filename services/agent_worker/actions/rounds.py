@@ -54,7 +54,8 @@ class Rounds:
     async def tell(self) -> None:
         """Tell what was not told. By itself, for a Redis that is mute takes seconds to be given up, and work must not
         wait for that. Raises ``TryLater``."""
-        await refill(self.runs, self.bulletin, channels=CARRIED)
+        with _told_if_possible("refill"):  # what takes long there must not hold up the ends of today
+            await refill(self.runs, self.bulletin, channels=CARRIED)
         await publish_unpublished(self.runs, self.bulletin, self.desk.clock)
         await forget_abandoned(self.wake_ups, self.bulletin)
 
@@ -79,12 +80,12 @@ class Rounds:
             async with asyncio.timeout(self.drain_within.total_seconds()):
                 await hand.empty()
         freed = set(await hand.drop())
+        with _told_if_possible("costs"):  # first: the goodbye books what is open at its worst case
+            await book_what_is_owed(desk)
         with _told_if_possible("stopped"):
             freed.update(await self.fleet.fence(desk.worker, beat=None, state="stopped") or ())
         for conversation in freed:
             desk.outlet.wake(conversation)
-        with _told_if_possible("costs"):
-            await book_what_is_owed(desk)
         await desk.outlet.flush()
         await desk.outlet.note_published()
 
@@ -109,4 +110,4 @@ def _told_if_possible(what: str) -> Iterator[None]:
     try:
         yield
     except TryLater as fault:
-        log.warning("goodbye_not_told", what=what, reason=str(fault))
+        log.warning("not_told", what=what, reason=str(fault))

@@ -11,10 +11,11 @@ from services.agent_worker.actions.attempt import Stop
 from services.agent_worker.actions.desk import Desk
 from services.agent_worker.actions.remember_history import Histories, whole_history
 from services.agent_worker.actions.suspects import STRONG
-from services.agent_worker.actions.work_on import book_what_is_owed, give_back, work_on
+from services.agent_worker.actions.work_on import book_what_is_owed, work_on
 from shared.domain.run import Claim, ClaimRefusal, Later
 from shared.errors import TryLater
 from shared.ids import new_id
+from shared.ports.runs import Cached
 
 log = structlog.get_logger(__name__)
 
@@ -53,16 +54,7 @@ async def serve_conversation(
         held = histories.lend(conversation)
         try:
             await book_what_is_owed(desk)  # known figures first: a claim books what it finds open as a guess
-            claim = await desk.runs.claim(
-                conversation,
-                worker=desk.worker,
-                call_id=new_id(),
-                routes=desk.routes,
-                cached=held.known if held is not None else None,
-                suspect=desk.suspects.room,
-                alone=desk.alone,
-                debounce=desk.manner.debounce,
-            )
+            claim, strong = await _claim(conversation, desk, held.known if held is not None else None)
         except TryLater as fault:
             log.warning("claim_put_off", conversation=conversation, reason=str(fault))
             if held is not None:
@@ -78,17 +70,34 @@ async def serve_conversation(
                 histories.keep(conversation, held)
             return _refused(conversation, desk, claim)
         stop = Stop(claim.cancel_asked)
-        strong = claim.suspected >= STRONG and not desk.alone
-        if strong and not desk.suspects.take(conversation):
-            await give_back(claim, desk, whole_history(held, claim), stop)  # two asked at once
-            desk.suspects.wait(conversation)
-            return Served()
         on_claim(InHand(claim.run, claim.epoch, stop))
         desk.outlet.owner(conversation, f"{desk.worker} {claim.epoch}")
         more = await work_on(claim, desk, histories, whole_history(held, claim), stop)
         if strong or not more:  # its room is for the next suspect, not for what stands behind it
             return Served(again_in=timedelta(0) if more else None)
     return Served()
+
+
+async def _claim(conversation: str, desk: Desk, cached: Cached | None) -> tuple[Claim | ClaimRefusal | Later, bool]:
+    """The claim, and whether it is of a run that is taken one at a time; its room is kept until somebody leaves it."""
+    kept = desk.suspects.keep_room(conversation)
+    strong = False
+    try:
+        claim = await desk.runs.claim(
+            conversation,
+            worker=desk.worker,
+            call_id=new_id(),
+            routes=desk.routes,
+            cached=cached,
+            suspect=kept,
+            alone=desk.alone,
+            debounce=desk.manner.debounce,
+        )
+        strong = isinstance(claim, Claim) and claim.suspected >= STRONG and not desk.alone
+    finally:
+        if kept and not strong:
+            desk.suspects.give_up_room(conversation)
+    return claim, strong
 
 
 def _refused(conversation: str, desk: Desk, claim: ClaimRefusal | Later) -> Served:

@@ -29,6 +29,7 @@ class WorkInHand:
     ) -> None:
         """``isolate`` has a conversation worked on by a process that does nothing else."""
         self._isolate = isolate
+        desk.suspects.when_room(self._take_if_free)
         self._desk = desk
         self._histories = histories
         self._slots = slots
@@ -170,11 +171,12 @@ class WorkInHand:
         self._in_hand.pop(conversation, None)
         self._told_early.pop(conversation, None)
         self._leave_room(conversation)
-        if task.cancelled() and conversation in self._again and not self._desk.draining.is_set():
+        fault = None if task.cancelled() else task.exception()
+        if fault is None and conversation in self._again and not self._desk.draining.is_set():
             self._again.discard(conversation)
-            self.take(conversation)  # what waits behind the attempt that was stopped
+            self.take(conversation)  # what waits behind the attempt that was stopped, or came just as it ended
         self._changed.set()
-        if not task.cancelled() and (fault := task.exception()) is not None:
+        if fault is not None:
             self._fault = fault
             self._broke.set()
 

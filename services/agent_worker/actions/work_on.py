@@ -61,11 +61,6 @@ async def work_on(claim: Claim, desk: Desk, histories: Histories, held: Remember
     return more
 
 
-async def give_back(claim: Claim, desk: Desk, held: Remembered, stop: Stop) -> None:
-    """Let go of a claim that nothing was done under; the attempt does not count."""
-    await _hand_back(_attempt(claim, desk, held, stop))
-
-
 async def _carry_out(attempt: Attempt) -> bool:
     """Work until the run ends, waits, or is to be stopped; true when more waits in the conversation."""
     claim = attempt.claim
@@ -117,6 +112,7 @@ async def _suspend(attempt: Attempt, pause: Suspend) -> bool:
         tell_end(attempt, stored, terminal_id(claim.epoch), stored.outcome)
         attempt.teller.monitor(state="idle", tools_in_flight="")
         return stored.more
+    attempt.dropped = True  # its rows may be, while it waits: the history is read anew then
     attempt.teller.stored()
     attempt.teller.monitor(state="waiting", tools_in_flight="")
     desk.outlet.owner(claim.conversation, "")
@@ -135,12 +131,10 @@ def _owe(attempt: Attempt) -> None:
 async def book_what_is_owed(desk: Desk) -> None:
     """Settle calls of attempts that are no more. Raises ``TryLater``; what is not booked stays owed."""
     while desk.owed:
-        settlement = desk.owed.pop()
-        try:
-            await desk.runs.settle(settlement)
-        except TryLater:
-            desk.owed.append(settlement)
-            raise
+        settlement = desk.owed[-1]
+        await desk.runs.settle(settlement)  # whoever is stopped here leaves it owed; booked twice, it counts once
+        if settlement in desk.owed:
+            desk.owed.remove(settlement)
 
 
 def _attempt(claim: Claim, desk: Desk, held: Remembered, stop: Stop) -> Attempt:

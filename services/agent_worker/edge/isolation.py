@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import sys
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ log = structlog.get_logger(__name__)
 class Isolation:
     """Starts such processes, one after the other, with this process's own command line.
 
-    ``variable`` names the conversation to them. ``longest``: one that lives for longer is ended.
+    ``variable`` names this process and the conversation to them. ``longest``: one that lives for longer is ended.
     """
 
     def __init__(self, environment: Mapping[str, str], *, variable: str, longest: timedelta) -> None:
@@ -47,7 +48,7 @@ class Isolation:
             sys.executable,
             *sys.orig_argv[1:],
             stdin=asyncio.subprocess.DEVNULL,
-            env={**self._environment, self._variable: conversation},
+            env={**self._environment, self._variable: f"{os.getpid()} {conversation}"},
         )
         log.warning("suspect_isolated", conversation=conversation, pid=process.pid)
         try:

@@ -105,8 +105,9 @@ def _too_young(
 ) -> timedelta | None:
     if runs[0].kind != "message" or runs[0].stage != "new" or not is_carried(conversation.channel):
         return None
-    wait = max(run.accepted_at for run in runs) + debounce - tables.clock.now()
-    return wait if wait > timedelta(0) else None
+    newest, now = max(run.accepted_at for run in runs), tables.clock.now()
+    wait = newest + debounce - now
+    return wait if newest <= now and wait > timedelta(0) else None
 
 
 def _take(
@@ -129,7 +130,7 @@ def _take(
     route = asked.routes.get(run.kind) or asked.routes.get(run.source) or asked.routes["*"]
     if run.stage != "tools":
         tables.reserve(Reservation(asked.call_id, route), asked.worker, run.id)
-    if run.waiting_since is not None:
+    if run.waiting_since is not None and run.wait_reason != "retry":
         run.deadline_at += tables.clock.now() - run.waiting_since
     run.state, run.epoch, run.session = "running", conversation.epoch, session.id
     run.attempts += 0 if again or resumed else 1
@@ -163,7 +164,7 @@ def _settle_forgotten(tables: Tables, asked: Asked, run: UUID) -> None:
 def _spent(tables: Tables, run: UUID) -> Spent:
     spent = Spent()
     for paid in tables.costs.values():
-        if paid.run == run:
+        if paid.run == run and not (paid.estimated and not paid.provider):  # what was paid, not what may be
             spent = Spent(spent.cost + paid.cost, spent.calls + 1, spent.usage + paid.usage)
     return spent
 

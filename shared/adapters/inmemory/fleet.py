@@ -57,7 +57,7 @@ class InMemoryFleet:
         self._tables.workers[worker].beat += 1
 
     async def absolve(self, worker: UUID) -> None:
-        """See ``Fleet.absolve``."""
+        """Take its suspicions back, as the thread of its beat does when it finds itself fenced and alive."""
         for run in self._tables.runs.values():
             if run.suspected_by == worker and run.finished_at is None:
                 run.suspected, run.suspected_by = max(0, run.suspected - 1), None

@@ -197,7 +197,11 @@ class InMemoryRuns:
         """See ``Runs.expire``."""
         now = self._tables.clock.now()
         due = [run for run in self._tables.runs.values() if run.deadline_at < now]
-        due = [run for run in due if run.state in {"accepted", "running"}]
+        due = [
+            run
+            for run in due
+            if run.state in {"accepted", "running"} or (run.state == "waiting" and run.wait_reason == "retry")
+        ]
         ended = sorted(due, key=lambda run: run.deadline_at)[:limit]
         for run in ended:
             row = self._tables.conversations[run.conversation]

@@ -9,7 +9,7 @@ from shared.adapters.inmemory.conclude import add_parts, conclude, end_from_outs
 from shared.adapters.inmemory.rows import ApprovalRow, ConversationRow, EffectRow, RunRow
 from shared.adapters.inmemory.tables import Tables, as_json
 from shared.domain.chat import Message, UserMessage
-from shared.domain.run import Compaction, Ending, SessionAfter, Stored, Waiting, Write
+from shared.domain.run import UNDERSTANDS, Compaction, Ending, SessionAfter, Stored, Waiting, Write
 from shared.errors import LostClaim
 
 COMPACTION_DEADLINE = timedelta(hours=1)
@@ -31,7 +31,9 @@ def store(tables: Tables, key: str, *, worker: UUID, epoch: int, write: Write) -
     if write.reserve is not None:
         tables.reserve(write.reserve, worker, run.id)
     if write.told is not None:
-        tables.run_steps.setdefault((run.id, write.told.step, epoch), []).extend(as_json(write.told.events))
+        stored = tables.run_steps.setdefault((run.id, write.told.step, epoch), [])
+        last = stored[-1][0] if stored else -1
+        stored.extend(event for event in as_json(write.told.events) if event[0] > last)
     run.last_write, run.keep = write.id, write.keep or run.keep
     if write.ending is not None:
         return _end(tables, conversation, run, write.ending)
@@ -122,7 +124,8 @@ def _absorb(tables: Tables, run: RunRow) -> Sequence[Message]:
     until = max((row.ordinal for row in behind if row.when_busy == "steer"), default=0)
     absorbed: list[Message] = []
     for row in sorted(behind, key=lambda row: row.ordinal):
-        if row.ordinal > until:
+        alike = (row.source, row.tier) == (run.source, run.tier)
+        if row.ordinal > until or not alike or row.urgent or row.needs > UNDERSTANDS:
             break
         said: UserMessage = {
             "role": "user",

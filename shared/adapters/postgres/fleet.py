@@ -28,7 +28,9 @@ update workers set beat = beat + 1, beat_at = now() where id = %s and state in (
 """
 
 BEAT_EVERY = timedelta(seconds=2)
-ABSOLVE_WITHIN = timedelta(seconds=1)
+BUSY = timedelta(seconds=3)
+"""Of processor time since the last beat: more than a process has used that was stopped, two seconds after it."""
+
 KILLED_FOUR = "Four processes died while they worked on this message, so it was given up."
 
 
@@ -64,10 +66,6 @@ class PostgresFleet:
         """See ``Fleet.fence``."""
         freed: Sequence[str] | None = await self._database.value(FENCE, (worker, beat, state, KILLED_FOUR))
         return freed
-
-    async def absolve(self, worker: UUID) -> None:
-        """See ``Fleet.absolve``."""
-        await self._database.rows(ABSOLVE, (worker,), patience=ABSOLVE_WITHIN)
 
     async def drain(self, worker: UUID) -> None:
         """See ``Fleet.drain``."""
@@ -110,6 +108,7 @@ def beating(url: str, worker: UUID, *, on_fenced: Callable[[], None]) -> Iterato
 def _beat(url: str, worker: UUID, beat: Beat, stop: threading.Event, on_fenced: Callable[[], None]) -> None:
     connection: psycopg.Connection | None = None
     pause = 0.0
+    worked = time.process_time()
     while not stop.wait(pause):
         sent_at = time.monotonic()
         try:
@@ -125,12 +124,15 @@ def _beat(url: str, worker: UUID, beat: Beat, stop: threading.Event, on_fenced: 
             pause = 0.2
             continue
         if row is None:
-            # This process was stopped and not killed: what it had in hand is not to blame. In vain, the blame stays.
-            with contextlib.suppress(psycopg.Error):
-                connection.execute(ABSOLVE, (worker,))
+            # This process was stopped and not killed: what it had in hand is not to blame. In vain, the blame stays. It
+            # also stays when the process was not stopped but busy: something in hand kept this thread from beating.
+            if time.process_time() - worked < BUSY.total_seconds():
+                with contextlib.suppress(psycopg.Error):
+                    connection.execute(ABSOLVE, (worker,))
             on_fenced()
             break
         beat.confirm(sent_at)
+        worked = time.process_time()
         pause = BEAT_EVERY.total_seconds()
     if connection is not None:
         connection.close()

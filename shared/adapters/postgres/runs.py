@@ -12,6 +12,7 @@ from shared.adapters.postgres.documents import to_json
 from shared.adapters.postgres.pool import Database
 from shared.adapters.postgres.rows import settlement_document, write_document
 from shared.domain.consent import says_yes
+from shared.domain.delivery import is_carried
 from shared.domain.money import Usage
 from shared.domain.run import (
     UNDERSTANDS,
@@ -62,7 +63,8 @@ where r.cancel_asked_at is not null
 OUTCOMES = "select id, conversation, terminal, outcome from runs where id = any(%s) and finished_at is not null"
 UNPUBLISHED = """
 select id, conversation, terminal, outcome from runs
-where published_at is null and finished_at < now() - %s order by finished_at limit %s
+where published_at is null and (finished_at < now() - %s or finished_at > now() + interval '1 minute')
+order by finished_at limit %s
 """
 PUBLISHED = """
 with refilled as (select updated_at from settings where key = 'redis_refilled' for share)
@@ -90,18 +92,22 @@ select count(*) from again
 LONGEST_RUN = timedelta(days=1)
 """How long before its end a run may have been accepted to be told again."""
 
+# What processes died with comes last: one is taken at a time, and the others must not crowd out the rest.
 ORPHANS = """
 select r.conversation from runs r join conversations c on c.key = r.conversation
 where (r.state in ('accepted', 'running') or (r.state = 'waiting' and r.wake_at < now()))
-  and r.accepted_at < now() - %s and r.needs <= %s
+  and (r.accepted_at < now() - %s or r.accepted_at > now() + interval '1 minute') and r.needs <= %s
   and (c.owner is null or (c.owner = %s and not c.key = any(%s))
        or exists (select 1 from workers w where w.id = c.owner and w.state in ('fenced', 'stopped')))
   and not exists (select 1 from runs h where h.conversation = r.conversation and h.state = 'waiting'
                   and (h.wake_at is null or h.wake_at > now()))
-group by r.conversation order by min(r.accepted_at) limit %s
+group by r.conversation order by max(r.suspected) >= 2, min(r.accepted_at) limit %s
 """
 
 CLAIM_PATIENCE = timedelta(seconds=2)
+TELL_AGAIN_PATIENCE = timedelta(seconds=30)
+"""It touches every run that ended in the last hour."""
+
 STORE_PATIENCE = timedelta(seconds=60)
 """A step that was paid for is worth waiting for; the epoch tells afterwards whether it may still be stored."""
 
@@ -133,7 +139,7 @@ class PostgresRuns:
                     new.sender,
                     to_json({"text": new.text, **new.details}),
                     new.when_busy,
-                    1 if new.when_busy == "queue" else UNDERSTANDS,
+                    _needs(new),
                     new.deadline,
                     key.scope if key else None,
                     key.key if key else None,
@@ -288,7 +294,9 @@ class PostgresRuns:
         """See ``Runs.tell_again``."""
         await self._database.rows(TELLS_AGAIN, ())
         # A statement of its own: it must see what was noted as told until the one before could go on.
-        count: int = await self._database.value(TELL_AGAIN, (ended_within + LONGEST_RUN, ended_within))
+        count: int = await self._database.value(
+            TELL_AGAIN, (ended_within + LONGEST_RUN, ended_within), patience=TELL_AGAIN_PATIENCE
+        )
         return count
 
     async def expire(self, *, limit: int) -> Sequence[UUID]:
@@ -371,3 +379,9 @@ def _claim(conversation: str, call_id: UUID, row: Mapping[str, Any]) -> Claim:
 
 def _id(value: str | None) -> UUID | None:
     return UUID(value) if value else None
+
+
+def _needs(new: NewRun) -> int:
+    """Code of the release before neither carries anything out nor posts ends, and knows one manner of waiting."""
+    plain = new.when_busy == "queue" and new.webhook is None and not is_carried(new.address.channel)
+    return 1 if plain else UNDERSTANDS

@@ -1,7 +1,7 @@
 -- Suspects, waiting, merging, cancelling, what was told, and what goes out: the tables, and the transactions that know them.
 --
--- lucyd_*_2 replace the functions of 0002 for code from this release on. The old ones stay a release longer: they can't see
--- what is new, and a run that old code must not touch says so in `needs`.
+-- lucyd_*_2 replace the functions of 0002 for code from this release on. The old names stay a release longer and lead to the
+-- new ones; a run that old code must not touch says so in `needs`.
 
 alter table runs
   add column urgent        boolean not null default false,  -- interrupts: it stands before all that was not begun
@@ -14,6 +14,7 @@ alter table runs
   add column dismissed_at  timestamptz;                     -- somebody has looked at this dead run
 create index runs_cancel on runs (cancel_asked_at) where state = 'running' and cancel_asked_at is not null;
 create index runs_merged on runs (merged_into) where merged_into is not null;
+create index runs_waiting on runs (conversation) where state = 'waiting';
 create index runs_suspected on runs (suspected_by) where suspected_by is not null;
 create index runs_dead on runs (finished_at) where state = 'dead' and dismissed_at is null;
 
@@ -203,7 +204,7 @@ begin
     select conversation, session, id, 'run_answered', json_build_object('allowed', p_allows, 'by', p_by)
     from runs where id = p_run;
   if not exists (select 1 from approvals where run = p_run and state = 'pending') then
-    update runs set wake_at = now() where id = p_run and state = 'waiting';
+    update runs set wake_at = '-infinity' where id = p_run and state = 'waiting';  -- whatever the clock says
   end if;
   return true;
 end $$;
@@ -376,7 +377,7 @@ begin
       v_texts := v_texts || jsonb_build_array(v_other.message -> 'text');
       v_newest := greatest(v_newest, v_other.accepted_at);
     end loop;
-    if v_newest + p_debounce > now() then
+    if v_newest <= now() and v_newest + p_debounce > now() then  -- a clock that was set back holds nobody up
       if v_conversation.owner is not null then
         update conversations set owner = null where key = p_conversation;
       end if;
@@ -428,7 +429,7 @@ begin
   update runs set state = 'running', epoch = v_conversation.epoch, session = v_session.id,
                   attempts = attempts + case when v_asked_again or v_resumed then 0 else 1 end,
                   stage = case when stage = 'new' then 'model' else stage end,
-                  deadline_at = deadline_at + case when v_resumed then now() - waiting_since else '0' end,
+                  deadline_at = deadline_at + case when v_resumed and wait_reason <> 'retry' then now() - waiting_since else '0' end,
                   claimed_at = coalesce(claimed_at, now()), wait_reason = null, wake_at = null, waiting_since = null
     where id = v_run.id returning * into v_run;
   update runs set epoch = v_run.epoch, session = v_session.id where id = any(v_merged);
@@ -473,7 +474,7 @@ begin
                (select json_build_object('cost', coalesce(sum(cost), 0)::text, 'calls', count(*),
                   'input', coalesce(sum(input_tokens), 0), 'output', coalesce(sum(output_tokens), 0),
                   'cache_read', coalesce(sum(cache_read_tokens), 0), 'cache_write', coalesce(sum(cache_write_tokens), 0))
-                from costs where run = v_run.id) end
+                from costs where run = v_run.id and not (estimated and provider = '')) end  -- what was paid, not what may be
   );
 end $$;
 
@@ -561,7 +562,10 @@ begin
   if p_write ? 'told' then
     insert into run_steps (run, step, epoch, events)
       values (v_run.id, (p_write -> 'told' ->> 'step')::integer, p_epoch, p_write -> 'told' -> 'events')
-      on conflict (run, step, epoch) do update set events = run_steps.events || excluded.events;
+      on conflict (run, step, epoch) do update set events = run_steps.events || (
+        select coalesce(jsonb_agg(e.event order by e.position), '[]')
+        from jsonb_array_elements(excluded.events) with ordinality as e (event, position)
+        where (e.event ->> 0)::numeric > (run_steps.events -> -1 ->> 0)::numeric);
   end if;
 
   if v_wait is not null and v_run.cancel_asked_at is not null then  -- nobody would look at the cancel again
@@ -608,6 +612,7 @@ begin
         select * from runs where conversation = p_conversation and state = 'accepted' and kind = 'message'
           and ordinal > v_run.ordinal and ordinal <= v_until order by ordinal
       loop
+        exit when v_other.source <> v_run.source or v_other.tier <> v_run.tier or v_other.urgent or v_other.needs > 2;
         v_body := jsonb_build_object('role', 'user', 'content', v_other.message -> 'text',
                                      'received_at', v_other.accepted_at);
         update sessions set last_ordinal = last_ordinal + 1, updated_at = now()
@@ -853,12 +858,14 @@ begin
   for v_due in
     select due.id, due.conversation from (
       select r.id, r.conversation, r.ordinal from runs r join conversations c on c.key = r.conversation
-      where r.deadline_at < now() and r.state in ('accepted', 'running')
+      where r.deadline_at < now()
+        and (r.state in ('accepted', 'running') or r.state = 'waiting' and r.wait_reason = 'retry')
       order by r.deadline_at limit p_limit for no key update of c skip locked
     ) as due order by due.conversation, due.ordinal
   loop
     select * into v_run from runs
-      where id = v_due.id and state in ('accepted', 'running') and deadline_at < now();
+      where id = v_due.id and deadline_at < now()
+        and (state in ('accepted', 'running') or state = 'waiting' and wait_reason = 'retry');
     if found then
       update conversations set owner = null, epoch = epoch + 1
         where key = v_due.conversation and v_run.state = 'running' and epoch = v_run.epoch;
@@ -868,3 +875,35 @@ begin
   end loop;
   return coalesce(array_to_json(v_ids), '[]');
 end $$;
+
+-- Code of the release before still calls these. They do the same as the new ones, so that nothing is lost beside it.
+create or replace function lucyd_claim(
+  p_worker uuid, p_conversation text, p_call uuid, p_new_session uuid, p_understands integer, p_routes jsonb,
+  p_cached_session uuid, p_cached_ordinal integer, p_cached_from integer
+) returns json language sql as $$
+  select lucyd_claim_2(p_worker, p_conversation, p_call, p_new_session, p_understands, p_routes, p_cached_session,
+                       p_cached_ordinal, p_cached_from, true, false, '0');
+$$;
+
+create or replace function lucyd_store(p_worker uuid, p_conversation text, p_epoch bigint, p_write jsonb)
+returns json language sql as $$
+  select lucyd_store_2(p_worker, p_conversation, p_epoch, p_write);
+$$;
+
+create or replace function lucyd_hand_back(p_worker uuid, p_conversation text, p_epoch bigint) returns boolean
+language sql as $$
+  select lucyd_hand_back_2(p_worker, p_conversation, p_epoch, false);
+$$;
+
+create or replace function lucyd_fence(p_worker uuid, p_beat bigint, p_state text) returns text[] language sql as $$
+  select lucyd_fence_2(p_worker, p_beat, p_state, 'Four processes died while they worked on this message, so it was given up.');
+$$;
+
+create or replace function lucyd_reset(p_conversation text, p_run uuid, p_source text, p_sender text, p_reason text)
+returns json language sql as $$
+  select lucyd_reset_2(p_conversation, p_run, p_source, p_sender, p_reason);
+$$;
+
+create or replace function lucyd_expire(p_limit integer, p_reason text) returns json language sql as $$
+  select lucyd_expire_2(p_limit, p_reason);
+$$;

@@ -80,15 +80,23 @@ async def test_a_wait_does_not_give_new_tries() -> None:
     assert await room.every_call_is_booked()
 
 
-async def test_the_time_of_a_run_stands_still_while_it_waits() -> None:
-    """Its deadline is for its own work."""
-    room = await Room(TryLater("busy", after=3600.0), ModelAnswer("hi")).open()
+async def test_a_pause_that_is_longer_than_a_run_may_take_ends_it() -> None:
+    """Its deadline holds for the provider too, and its line must not stand still for a day."""
+    room = await Room(TryLater("busy", after=86_400.0)).open()
     run = await room.accept(deadline=timedelta(minutes=10))
     await room.serve()
-    room.clock.advance(3600)
-    await room.serve()
 
-    assert (await room.outcome(run))["reply"] == "hi"
+    assert (await room.outcome(run))["error"].startswith("The model asks to wait for longer than this may take")
+    assert await room.every_call_is_booked()
+
+
+async def test_the_time_of_a_run_goes_on_while_its_provider_wants_a_pause() -> None:
+    """Only a person's pause stops it."""
+    room = await Room(TryLater("busy", after=400.0), ModelAnswer("hi")).open()
+    run = await room.accept(deadline=timedelta(minutes=10))
+    await room.serve()
+    room.clock.advance(601)
+    assert list(await room.world.runs.expire(limit=9)) == [run]
 
 
 async def test_a_provider_that_stays_away_is_given_up() -> None:

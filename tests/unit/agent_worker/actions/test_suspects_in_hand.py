@@ -33,9 +33,9 @@ def test_there_is_room_for_one() -> None:
     """Two at once could hide behind each other."""
     room = Suspects()
     assert room.room
-    assert room.take("a")
-    assert room.take("a")
-    assert not room.take("b")
+    assert room.keep_room("a")
+    assert room.keep_room("a")
+    assert not room.keep_room("b")
     assert not room.room
     room.wait("b")
     room.wait("c")
@@ -43,7 +43,12 @@ def test_there_is_room_for_one() -> None:
     assert room.leave("b") is None
     assert room.leave("a") == "b"
     assert room.room
-    assert room.take("b")
+    assert room.keep_room("b")
+    room.give_up_room("a")
+    assert not room.room
+    room.give_up_room("b")
+    assert room.room
+    assert room.keep_room("b")
     assert room.leave("b") == "c"
     assert room.leave("c") is None
 

@@ -26,7 +26,9 @@ def note(text):
         out.write(text + "\\n")
 
 
-if alone := os.environ.get("ALONE_TEST"):
+if given := os.environ.get("ALONE_TEST"):
+    parent, _, alone = given.partition(" ")
+    assert int(parent) == os.getppid()
     note(f"begin {alone} {sys.argv[2]} {os.environ['KEPT']} {os.getpid()}")
     time.sleep(30 if "stuck" in alone else 0.3)
     note(f"end {alone}")
