@@ -28,8 +28,8 @@ update workers set beat = beat + 1, beat_at = now() where id = %s and state in (
 """
 
 BEAT_EVERY = timedelta(seconds=2)
-BUSY = timedelta(seconds=3)
-"""Of processor time since the last beat: more than a process has used that was stopped, two seconds after it."""
+BUSY = timedelta(seconds=2.2)
+"""Of processor time since the last beat: more than a process has used that was stopped within two seconds of it."""
 
 KILLED_FOUR = "Four processes died while they worked on this message, so it was given up."
 

@@ -38,6 +38,12 @@ def errors_of(text: str, tmp_path: Path, providers: dict[str, str] | None = None
             "http.callback_url must be text in quotes that is empty or begins with http:// or https:// and names a "
             'host, not "nowhere"',
         ),
+        ('[tools]\nask_first = ["exce"]', "tools.ask_first names 'exce', which is no tool"),
+        ("[run]\ndeadline_seconds = 0", "run.deadline_seconds must be more than 0: every message would fail at once"),
+        (
+            '[http]\ncallback_url = "http://127.0.0.1:9/"\ncallback_timeout = 0',
+            "http.callback_timeout must be more than 0 seconds where http.callback_url is set",
+        ),
         ('[agent]\nname = " "', 'agent.name must be text in quotes that is not empty, not " "'),
         ("[agent]\nworkspace = 1", "agent.workspace must be a path in quotes, not 1"),
         (
