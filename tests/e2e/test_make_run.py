@@ -21,6 +21,9 @@ from tests.stack import free_port, wait_until
 READY_WITHIN = 60.0
 
 
+SERVICES = {"gateway", "agent_worker", "telegram_bridge", "indexer", "consolidator", "scheduler"}
+
+
 class Launched:
     """A launcher in the foreground of a terminal that nobody looks at."""
 
@@ -44,6 +47,8 @@ class Launched:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
+                # As a terminal does; whoever runs these tests in the background has SIGINT ignored, and so would we.
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
             )
         wait_until(lambda: "Lucyd is ready" in self.text or self.popen.poll() is not None, "ready", within=READY_WITHIN)
         assert "Lucyd is ready" in self.text, self.text
@@ -109,14 +114,7 @@ def test_a_stranger_starts_it_talks_to_it_and_finds_everything_again(launched: L
     assert "from-the-shell" in said.stdout
     assert "$" in said.stderr
     assert launched.lucyd("send", "remember that my cat is called Tom").returncode == 0
-    assert set(launched.pids()) == {
-        "gateway",
-        "agent_worker",
-        "telegram_bridge",
-        "indexer",
-        "consolidator",
-        "scheduler",
-    }
+    wait_until(lambda: set(launched.pids()) == SERVICES, "all six services")
     assert launched.stop() == 0
 
     seconds = launched.start()
