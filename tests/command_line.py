@@ -121,3 +121,4 @@ def _take_terminal() -> None:
     import termios  # noqa: PLC0415 - as above
 
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # tests that run in the background have it ignored
