@@ -1,6 +1,7 @@
 """Starts the servers once, and gives each test a database and a Redis of its own. Nothing else is decided here."""
 
 import os
+import signal
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ from shared.adapters.postgres.pool import Database, open_database
 from shared.adapters.redis.connection import open_redis
 
 TEMPLATE = "lucyd_test_template"
+
+# Whoever runs the tests in the background has SIGINT ignored, and so would everything that they start and interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @dataclass(frozen=True, slots=True)
