@@ -1,5 +1,6 @@
 """Asking for the end of a run: stored first, told second; and who does not heed is ended over their head."""
 
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from uuid import UUID
 
@@ -27,8 +28,9 @@ class Told:
             raise TryLater("Redis can't be reached")
         self.commands.append(command)
 
-    def hear(self) -> None:
-        raise NotImplementedError
+    async def hear(self) -> AsyncIterator[Command]:
+        for command in self.commands:
+            yield command
 
 
 class Scene:
