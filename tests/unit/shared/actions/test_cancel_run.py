@@ -49,7 +49,7 @@ class Scene:
         return run
 
     async def cancel(self, run: UUID) -> str:
-        answer = await cancel_run(run, inbox=self.world.runs, control=self.control, wake_ups=self.bus)  # type: ignore[arg-type]
+        answer = await cancel_run(run, inbox=self.world.runs, control=self.control, wake_ups=self.bus)
         return answer.status
 
 
@@ -96,7 +96,7 @@ async def test_an_interrupt_tells_the_worker_as_well() -> None:
     run = await scene.begin(claimed=True)
     for control in (scene.control, None):
         new = new_run("stop", when_busy="interrupt")
-        accepted = await accept_message(new, inbox=scene.world.runs, wake_ups=scene.bus, control=control)  # type: ignore[arg-type]
+        accepted = await accept_message(new, inbox=scene.world.runs, wake_ups=scene.bus, control=control)
         assert accepted.cancels == run
     assert scene.control.commands == [Command("cancel", run, CONVERSATION, INTERRUPTED)]
 
