@@ -66,9 +66,9 @@ class Gate:
     url: str
     token: str = field(repr=False)
 
-    def line(self) -> HttpLine:
-        """A connection."""
-        return HttpLine(self.url, token=self.token)
+    def line(self, *, key: str = "") -> HttpLine:
+        """A connection; ``key`` goes with each request on it as its idempotency key."""
+        return HttpLine(self.url, token=self.token, key=key)
 
 
 async def ask(line: HttpLine, sender: str, mark: Mark, tally: Tally, *, due: int | None = None) -> None:

@@ -142,7 +142,8 @@ async def serve(port: int, told: Callable[[str], None]) -> None:
         await server.serve_forever()
 
 
-def _print(line: str) -> None:
+def announce(line: str) -> None:
+    """Tell whoever started this process where it is."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
@@ -151,7 +152,7 @@ def main() -> None:
     """Serve until killed."""
     parser = argparse.ArgumentParser(prog="bench.model_server", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--port", type=int, default=0)
-    run(serve(parser.parse_args().port, _print))
+    run(serve(parser.parse_args().port, announce))
 
 
 if __name__ == "__main__":

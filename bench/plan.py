@@ -13,8 +13,8 @@ HALF_LOAD_SESSIONS = 60
 SLOW_MS = 200
 
 _RUNS = {
-    (1, 200): 25, (8, 200): 240, (32, 200): 640, (200, 200): 1000,
-    (1, 0): 300, (8, 0): 800, (32, 0): 800, (200, 0): 1000,
+    (1, 200): 25, (8, 200): 240, (32, 200): 800, (200, 200): 2400,
+    (1, 0): 600, (8, 0): 1600, (32, 0): 2000, (200, 0): 2400,
 }  # fmt: skip
 """Runs of a cell by sessions and milliseconds of the model: five to ten seconds each on two cores."""
 

@@ -17,11 +17,17 @@ def cpu_seconds(pid: int) -> float:
 
 def cpu_seconds_of_tree(root: int) -> float:
     """CPU time of a process and of all that descend from it."""
+    return sum(map(cpu_seconds, descendants(root)))
+
+
+def descendants(root: int) -> Sequence[int]:
+    """A process and all that descend from it."""
     children = _children()
-    found, waiting = 0.0, [root]
+    found: list[int] = []
+    waiting = [root]
     while waiting:
         pid = waiting.pop()
-        found += cpu_seconds(pid)
+        found.append(pid)
         waiting += children.get(pid, ())
     return found
 
@@ -32,6 +38,13 @@ def resident_bytes(pid: int) -> int:
         return int((_PROC / str(pid) / "statm").read_text("ascii").split()[1]) * _PAGE
     except OSError:
         return 0
+
+
+def machine_busy() -> float:
+    """Seconds of CPU that the whole machine has used since it was started, all cores together."""
+    fields = list(map(int, (_PROC / "stat").read_text("ascii").split("\n", 1)[0].split()[1:9]))
+    idle = fields[3] + fields[4]
+    return (sum(fields) - idle) / _TICKS
 
 
 def parent_of(pid: int) -> int:

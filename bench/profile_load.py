@@ -57,7 +57,9 @@ class ProfiledStack(Stack):
         return self.folder / f"{name}.samples.json"
 
 
-async def load_and_sample(town: Town, stack: ProfiledStack, seconds: float) -> dict[str, float]:
+async def load_and_sample(
+    town: Town, stack: ProfiledStack, seconds: float, *, sessions: int = SESSIONS, latency_ms: int = 0
+) -> dict[str, float]:
     """Load it for so long; milliseconds of CPU for a run by service. The processes have ended when this returns.
 
     Raises ``RuntimeError`` when a reply was wrong.
@@ -71,8 +73,10 @@ async def load_and_sample(town: Town, stack: ProfiledStack, seconds: float) -> d
     before = {process.name: cpu_seconds(process.popen.pid) for process in processes}
     runs, end = 0, time.monotonic() + seconds
     while time.monotonic() < end:
-        senders = seeded(town, conversations_for(SESSIONS, BATCH))
-        tally = await closed_loop(town.gate, senders, sessions=SESSIONS, runs=BATCH, latency_ms=0, tokens=town.tokens)
+        senders = seeded(town, conversations_for(sessions, BATCH))
+        tally = await closed_loop(
+            town.gate, senders, sessions=sessions, runs=BATCH, latency_ms=latency_ms, tokens=town.tokens
+        )
         if tally.wrong:
             raise RuntimeError(f"a reply was wrong: {tally.wrong[0]}")
         runs += BATCH
@@ -86,6 +90,8 @@ def main(words: Sequence[str]) -> int:
     """Print the tables."""
     parser = argparse.ArgumentParser(prog="bench-profile", description="Where gateway and worker spend their CPU.")
     parser.add_argument("--seconds", type=float, default=20.0, help="how long the load lasts")
+    parser.add_argument("--latency-ms", type=int, default=0, help="how long an answer of the model takes, in 10 pieces")
+    parser.add_argument("--sessions", type=int, default=SESSIONS, help="how many messages are under way at a time")
     parser.add_argument("--shown", type=int, default=SHOWN, help="how many functions of each")
     asked = parser.parse_args(words)
     folder = Path(tempfile.mkdtemp(prefix="lucyd-profile-"))
@@ -93,7 +99,9 @@ def main(words: Sequence[str]) -> int:
         with open_town(folder, make_stack=ProfiledStack.like) as town:
             stack = town.stack
             assert isinstance(stack, ProfiledStack)  # noqa: S101 - for the type checker
-            spent = run(load_and_sample(town, stack, asked.seconds))
+            spent = run(
+                load_and_sample(town, stack, asked.seconds, sessions=asked.sessions, latency_ms=asked.latency_ms)
+            )
             for name in PROFILED:
                 samples = Samples(**orjson.loads(stack.seen(name).read_bytes()))
                 sys.stdout.write("\n".join(tables(name, samples, spent[name], most=asked.shown)) + "\n\n")

@@ -31,7 +31,7 @@ class Sampler:
         if frame is None:
             return
         code = frame.f_code
-        self.own[code.co_filename, code.co_qualname, frame.f_lineno] += 1
+        self.own[code.co_filename, code.co_qualname, frame.f_lineno or 0] += 1  # some code has no line
         seen: set[tuple[str, str]] = set()
         at: FrameType | None = frame
         while at is not None:

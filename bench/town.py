@@ -98,7 +98,7 @@ class Town:
             used[process.name] = used.get(process.name, 0.0) + cpu_seconds(process.popen.pid)
         return {
             **used,
-            "postgres": cpu_seconds_of_tree(self._postmaster()),
+            "postgres": cpu_seconds_of_tree(self.postmaster()),
             "redis": cpu_seconds(self._redis()),
             "model_server": cpu_seconds(self.model_pid),
             "load": time.process_time(),
@@ -107,6 +107,10 @@ class Town:
     def resident(self) -> int:
         """Bytes of memory of the gateway and the workers now."""
         return sum(resident_bytes(process.popen.pid) for process in (*self._gateways, *self.workers))
+
+    def gateway_resident(self) -> int:
+        """Bytes of memory of the gateway now."""
+        return sum(resident_bytes(process.popen.pid) for process in self._gateways)
 
     def check_alive(self) -> None:
         """Raises ``RuntimeError`` naming the log of the first process that has ended by itself."""
@@ -120,7 +124,14 @@ class Town:
         self.gate = Gate(gateway.url, TOKEN)
         self._gateways = [gateway]
 
-    def _postmaster(self) -> int:
+    def pids(self) -> Mapping[str, int]:
+        """Our processes and Redis; workers with their number in the name."""
+        workers = {f"agent_worker-{number}": process for number, process in enumerate(self.workers, 1)}
+        single = {process.name: process for process in (*self._gateways, *self._besides)}
+        return {name: process.popen.pid for name, process in {**single, **workers}.items()} | {"redis": self._redis()}
+
+    def postmaster(self) -> int:
+        """The first process of Postgres."""
         with psycopg.connect(self.stack.database_url) as connection:
             return parent_of(connection.info.backend_pid)
 
@@ -131,16 +142,22 @@ class Town:
 
 @contextlib.contextmanager
 def open_town(
-    folder: Path, wire: Wire = "openai", *, make_stack: Callable[[Stack], Stack] = lambda stack: stack
+    folder: Path,
+    wire: Wire = "openai",
+    *,
+    make_stack: Callable[[Stack], Stack] = lambda stack: stack,
+    more_toml: str = "",
+    model: str = "bench.model_server",
 ) -> Iterator[Town]:
     """Start everything but workers; everything has ended when the block has.
 
-    ``make_stack`` gives another stack, which starts services in its own way, for the one that ends them.
+    ``make_stack`` gives another stack, which starts services in its own way, for the one that ends them. ``more_toml``
+    goes on in ``[http]``; ``model`` is the module that serves the model.
     """
-    with open_servers(folder / "servers") as servers, _model_server(folder) as (model_url, model_pid):
+    with open_servers(folder / "servers") as servers, model_server(folder, model) as (model_url, model_pid):
         migrate(servers.database_url)
         base_url = f"{model_url}/v1" if wire == "openai" else model_url
-        toml = _TOML.format(provider=wire, base_url=base_url)
+        toml = _TOML.format(provider=wire, base_url=base_url) + more_toml
         with open_stack(folder / "stack", servers.database_url, servers.redis_url, toml) as stack:
             write_personality(stack.workspace, FIRST_LENGTH)
             town = Town(make_stack(stack), model_url, model_pid, wire)
@@ -149,12 +166,13 @@ def open_town(
 
 
 @contextlib.contextmanager
-def _model_server(folder: Path) -> Iterator[tuple[str, int]]:
+def model_server(folder: Path, module: str) -> Iterator[tuple[str, int]]:
+    """A model server for as long as the block lasts: its address and its pid."""
     port = free_port()
     log = folder / "model_server.log"
     with log.open("wb") as out:
         popen = subprocess.Popen(
-            [sys.executable, "-m", "bench.model_server", "--port", str(port)],
+            [sys.executable, "-m", module, "--port", str(port)],
             cwd=PROJECT,
             stdin=subprocess.DEVNULL,
             stdout=out,
