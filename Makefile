@@ -7,6 +7,7 @@ MINUTES ?= 1
 QUICK ?=
 INDEXING ?=
 SECONDS ?= 20
+RESTARTS ?= 100
 PLANT ?=
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -16,10 +17,10 @@ LOCK_FLAGS := --universal --python-version 3.11 --generate-hashes --no-annotate 
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help install dev run test check fmt fmt-check lint types unit house contract integration e2e chaos chaos-planted bench bench-profile measure lock clean
+.PHONY: help install dev run test check fmt fmt-check lint types unit house contract integration e2e chaos chaos-planted bench bench-profile bench-restarts bench-worker bench-streams bench-fair bench-start soak bench-model-call bench-store bench-scaling measure lock clean
 
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 
 install: ## make .venv from requirements.lock (PYTHON=/path/to/python3 to choose which)
 	@sh deploy/local/make_venv.sh requirements.lock
@@ -73,8 +74,35 @@ chaos-planted: dev ## plant faults in the product, one after the other: each mus
 bench: dev ## measure how fast Lucyd is on this machine (QUICK=1: only whether it runs; INDEXING=1)
 	$(PY) -m bench $(if $(QUICK),--quick) $(if $(INDEXING),--indexing) $(ARGS)
 
+bench-restarts: dev ## restart service after service under load and count what fails (RESTARTS=100)
+	$(PY) -m bench.rolling --restarts $(RESTARTS) $(ARGS)
+
 bench-profile: dev ## print what gateway and worker spend their CPU on under load (SECONDS=20)
 	$(PY) -m bench.profile_load --seconds $(SECONDS) $(ARGS)
+
+bench-streams: dev ## measure what 500 open streams cost while nothing happens
+	$(PY) -m bench.open_streams $(ARGS)
+
+bench-store: dev ## print what the storage of a run costs Postgres and us, by kind of statement
+	$(PY) -m bench.store_cost $(ARGS)
+
+bench-fair: dev ## measure how long one key's message waits while another key floods
+	$(PY) -m bench.fair $(ARGS)
+
+bench-start: dev ## measure how long the second start of the whole takes, and what each service imports
+	$(PY) -m bench.start $(ARGS)
+
+bench-scaling: dev ## measure 1, 2 and 4 workers in turn at the saturated load (ARGS="--rounds 5")
+	$(PY) -m bench.scaling $(ARGS)
+
+soak: dev ## load a Lucyd of its own for a while (MINUTES=20) and print what grows
+	$(PY) -m bench.soak --minutes $(if $(filter file,$(origin MINUTES)),20,$(MINUTES)) $(ARGS)
+
+bench-model-call: dev ## print what one model call costs the asking process (ARGS="--against <commit>")
+	@$(PY) -m bench.model_call $(ARGS)
+
+bench-worker: dev ## print the CPU of a run in the worker itself, without model call and Postgres
+	$(PY) -m bench.worker_cost $(ARGS)
 
 measure: dev ## print how long files and functions are, and what is hidden in them
 	$(PY) -m bench.measure

@@ -14,6 +14,7 @@ from cli.commands.history import history
 from cli.commands.migrate import migrate
 from cli.commands.monitor import monitor
 from cli.commands.reset import reset
+from cli.commands.restart import restart
 from cli.commands.send import send
 from cli.commands.sessions import sessions
 from cli.commands.up import up
@@ -21,7 +22,7 @@ from cli.commands.why import why
 from cli.edge.spoken_faults import spoken_faults
 
 COMMANDS: tuple[Callable[..., None], ...] = (
-    up, chat, send, sessions, history, cost, monitor, why, cancel, reset, doctor, migrate,
+    up, restart, chat, send, sessions, history, cost, monitor, why, cancel, reset, doctor, migrate,
 )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ LucydError
  |   `- NotFound        what was named does not exist
  |- ConfigError         the operator's mistakes, all of them at once: print and exit 1
  |- TryLater            passing: wait ``after`` and do it again
+ |   `- Full            as much waits already as may: the caller is to slow down
  |- LostClaim           another owner has this conversation: stop, write nothing
  `- GiveUp              no retry can help: tell the person
      |- ModelRejected   the provider refused the request (4xx other than 429)
@@ -45,6 +46,14 @@ class TryLater(LucydError):
     def __init__(self, message: str, *, after: float = 0.0) -> None:
         super().__init__(message)
         self.after = after
+
+
+class Full(TryLater):
+    """As many runs are open as may be; nothing was stored. ``of_all``: those of everybody, not of this one alone."""
+
+    def __init__(self, message: str, *, after: float, of_all: bool = False) -> None:
+        super().__init__(message, after=after)
+        self.of_all = of_all
 
 
 class LostClaim(LucydError):

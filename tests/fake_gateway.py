@@ -17,7 +17,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from shared.adapters.http.serve import listen, serving
+from shared.adapters.http.listening import listen
+from shared.adapters.http.serve import serving
 from shared.messages.run_events import STEP, id_order, terminal_id
 
 TOKEN = "a-token-of-the-fake-gateway"

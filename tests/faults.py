@@ -97,9 +97,18 @@ class FaultyRuns:
         return await self._runs.cancel_overdue(older_than=older_than, limit=limit)
 
     async def orphans(
-        self, *, older_than: timedelta, limit: int, worker: UUID | None = None, in_hand: Sequence[str] = ()
+        self,
+        *,
+        older_than: timedelta,
+        limit: int,
+        worker: UUID | None = None,
+        in_hand: Sequence[str] = (),
+        full: Sequence[str] = (),
     ) -> Sequence[str]:
-        return await self._runs.orphans(older_than=older_than, limit=limit, worker=worker, in_hand=in_hand)
+        return await self._runs.orphans(older_than=older_than, limit=limit, worker=worker, in_hand=in_hand, full=full)
+
+    async def principals(self, conversations: Sequence[str]) -> Mapping[str, str]:
+        return await self._runs.principals(conversations)
 
     async def overtaken(self, epochs: Mapping[str, int], *, worker: UUID) -> Sequence[str]:
         return await self._runs.overtaken(epochs, worker=worker)

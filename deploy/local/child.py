@@ -31,14 +31,18 @@ class Child:
         folder: Path | None = None,
         environment: Mapping[str, str] | None = None,
         lock: int | None = None,
+        given: int | None = None,
     ) -> None:
         """Start ``command`` (an absolute path first) with both outputs in ``log``.
 
         ``stop`` is the signal that asks it to end and ``patience`` how long it may take before it is killed. ``lock``
-        is a descriptor that stays open for as long as the process is held.
+        is a descriptor that stays open for as long as the process is held, ``given`` one that the process itself gets,
+        under its number.
         """
         self._patience = patience
-        words = [str(int(stop)), str(patience.total_seconds()), identity, str(-1 if lock is None else lock)]
+        passed = [each for each in (lock, given) if each is not None]
+        numbers = [str(-1 if each is None else each) for each in (lock, given)]
+        words = [str(int(stop)), str(patience.total_seconds()), identity, *numbers]
         # A session of its own: Ctrl-C in the terminal reaches the launcher alone, which ends things in order.
         self._tether = subprocess.Popen(
             [sys.executable, "-I", "-S", tether.__file__, *words, "--", *map(str, command)],
@@ -48,8 +52,13 @@ class Child:
             cwd=folder,
             env=environment,
             start_new_session=True,
-            pass_fds=() if lock is None else (lock,),
+            pass_fds=passed,
         )
+
+    @property
+    def pid(self) -> int:
+        """Of the tether, which is the parent of the process."""
+        return self._tether.pid
 
     @property
     def output(self) -> IO[bytes] | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from deploy.local.backoff import next_pause
 from deploy.local.child import Child
-from deploy.local.log_file import LogReader
+from deploy.local.log_file import LogReader, keep_small
 from deploy.local.log_lines import line_to_show
 from shared.errors import ConfigError
 
@@ -43,12 +43,20 @@ class Keeper:
         self._program = program
         self._show = show
         self._child: Child | None = None
+        self._successor: Child | None = None
+        self._predecessor: Child | None = None
+        self._is_proven = False
         self._reader = LogReader(program.log)
         self._held: list[str] = []
         self._held_since = 0.0
         self._started = 0.0
         self._pause: timedelta | None = None  # before the present start; None for the first
         self._due: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The program's."""
+        return self._program.name
 
     def start(self) -> None:
         """Start the program."""
@@ -69,21 +77,58 @@ class Keeper:
         elif self._due is not None and time.monotonic() >= self._due:
             self.start()
         self._hold(self._new_lines())
+        keep_small(self._program.log)
         if self._held and time.monotonic() - self._held_since >= _HELD.total_seconds():
             self._show_held()
+
+    def start_successor(self) -> Child:
+        """Start one more process of the program, which is to follow the present one."""
+        self._successor = self._program.start()
+        return self._successor
+
+    def last_words(self, end: str) -> list[str]:
+        """What a successor that is not fit has written, as sentences; what it logged is shown."""
+        self._hold(self._new_lines(to_the_end=True))
+        said, self._held = self._held, []
+        if any(line.startswith("Traceback ") for line in said):
+            said = []  # the log has it, and nobody wants to read it twice
+        return [*said, f"{self._program.name} {end}; see {self._program.log}"]
+
+    def drop_successor(self) -> None:
+        """End the successor; the present process goes on."""
+        if self._successor is not None:
+            self._successor.stop()
+            self._successor = None
+
+    def promote_successor(self) -> None:
+        """Take the successor for the present process, and ask the one before it to end."""
+        self._predecessor, successor = self._child, self._successor
+        self._successor = None
+        if successor is not None:
+            self.adopt(successor)
+            self._is_proven, self._pause = True, None
+        if self._predecessor is not None:
+            self._predecessor.ask_to_stop()
+
+    def predecessor_is_gone(self) -> bool:
+        """Whether the process that was followed has ended. Its tether sees to it that it does."""
+        if self._predecessor is not None and self._predecessor.exit_code() is not None:
+            self._predecessor.stop()
+            self._predecessor = None
+        return self._predecessor is None
 
     def ask_to_stop(self) -> None:
         """Ask the process to end and return at once."""
         self._due = None
-        if self._child is not None:
-            self._child.ask_to_stop()
+        for child in self._all():
+            child.ask_to_stop()
 
     def stop(self) -> None:
         """End the process in order, killing it once its patience is over, and show its last words."""
         self._due = None
-        if self._child is not None:
-            self._child.stop()
-            self._child = None
+        for child in self._all():
+            child.stop()
+        self._child = self._successor = self._predecessor = None
         self._hold(self._new_lines(to_the_end=True))
         self._show_held()
 
@@ -94,8 +139,11 @@ class Keeper:
     def kill(self) -> None:
         """End the process now."""
         self._due = None
-        if self._child is not None:
-            self._child.kill()
+        for child in self._all():
+            child.kill()
+
+    def _all(self) -> list[Child]:
+        return [each for each in (self._predecessor, self._child, self._successor) if each is not None]
 
     def _mourn(self, child: Child, code: int) -> None:
         child.stop()
@@ -116,7 +164,7 @@ class Keeper:
         if code == REFUSES_CONFIGURATION:
             return True
         crashed = any(line.startswith("Traceback ") for line in self._held)
-        return code == _REFUSES and self._pause is None and bool(self._held) and not crashed
+        return code == _REFUSES and self._pause is None and not self._is_proven and bool(self._held) and not crashed
 
     def _new_lines(self, *, to_the_end: bool = False) -> Sequence[str]:
         return self._reader.new_lines(to_the_end=to_the_end) if self._program.read_along else ()

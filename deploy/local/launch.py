@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,15 +12,19 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
 
-from deploy.local import ports, readiness, state
+from deploy.local import readiness, state
 from deploy.local.child import Child
 from deploy.local.greeting import TokenPlace, greeting
+from deploy.local.hand_over import NotFollowed, hand_over
 from deploy.local.interruption import StopAsked, stop_on_signals
 from deploy.local.keeper import Keeper, Program, stop_together
 from deploy.local.log_file import open_log
+from deploy.local.restart_request import Account
 from deploy.local.servers import Servers, run_servers
 from deploy.local.workspace import provide_workspace
+from shared.adapters.http.listening import GIVEN, listen
 from shared.adapters.postgres.migrate import migrate
 from shared.adapters.postgres.pool import open_database
 from shared.adapters.postgres.workspace_id import check_workspace
@@ -56,25 +61,29 @@ def launch(
     """
     configuration = load_configuration(options.config, environ)
     keepers: list[Keeper] = []
+    wishes: SimpleQueue[None] = SimpleQueue()  # of restarts; a signal handler may put into it at any instant
     for warning in configuration.warnings:
         say(f"warning: {warning}")
     with (
-        stop_on_signals(at_once=partial(_kill_all, keepers)),
+        stop_on_signals(at_once=partial(_kill_all, keepers), restart=partial(wishes.put, None)),
         suppress(StopAsked),
         state.claim(state.open_folder(configuration.data_dir, show=say)) as claim,
+        _account(claim.folder) as account,  # at once: what a killed launcher has left names a process of anybody
     ):
         token_file = _provide_token(configuration, claim.folder)
         if not configuration.workspace_given:
             provide_workspace(configuration.workspace)
-        _refuse_busy_port(configuration)
-        with run_servers(claim, configuration.database_url, configuration.redis_url, show=say) as servers:
+        with (
+            _door(configuration) as door,
+            run_servers(claim, configuration.database_url, configuration.redis_url, show=say) as servers,
+        ):
             migrate(servers.database_url)
             asyncio.run(_check_workspace(servers.database_url, configuration.workspace))
             environment = service_environment(environ, options, claim.folder, servers)
-            programs = service_programs(command_of, claim, environment, options.workers)
+            programs = service_programs(command_of, claim, environment, options.workers, door)
             keepers += [Keeper(program, say) for program in programs]
             address = _address(configuration)
-            with _running(keepers), _announced(claim.folder, address, servers):
+            with _running(keepers, door), _announced(claim.folder, address, servers):
                 watch = partial(_watch, servers, keepers)
                 _wait_until_ready(configuration, servers, watch, claim.folder / "logs")
                 model = configuration.models.get("primary") or next(iter(configuration.models.values()), None)
@@ -83,6 +92,10 @@ def launch(
                 while True:
                     time.sleep(_LOOK.total_seconds())
                     watch()
+                    if not wishes.empty():
+                        while not wishes.empty():
+                            wishes.get()
+                        restart_services(keepers, account, servers, watch)
 
 
 def _kill_all(keepers: Sequence[Keeper]) -> None:
@@ -105,12 +118,18 @@ def _dotenv_of_token(configuration: Configuration, environ: Mapping[str, str]) -
     return None if environ.get(configuration.http.token_env) else configuration.dotenv_file
 
 
-def _refuse_busy_port(configuration: Configuration) -> None:
+@contextmanager
+def _door(configuration: Configuration) -> Iterator[socket.socket]:
+    """The gateway's listening socket. It is the launcher's, so that it stays open while gateways come and go."""
     host, port = configuration.http.host, configuration.http.port
-    if not ports.is_free(port, host):
+    try:
+        listener = listen(host, port)
+    except ConfigError as fault:
         raise ConfigError(
             [f"port {port} of {host} can't be had, most likely another program has it: set LUCYD_HTTP_PORT"]
-        )
+        ) from fault
+    with listener:
+        yield listener
 
 
 def _address(configuration: Configuration) -> str:
@@ -137,15 +156,23 @@ def service_environment(environ: Mapping[str, str], options: Options, folder: Pa
 
 
 def service_programs(
-    command_of: Callable[[str], Sequence[str]], claim: state.Claim, environment: Mapping[str, str], workers: int
+    command_of: Callable[[str], Sequence[str]],
+    claim: state.Claim,
+    environment: Mapping[str, str],
+    workers: int,
+    door: socket.socket,
 ) -> list[Program]:
-    """Return the services as programs; the second worker and those after it have their number in the name."""
+    """Return the services as programs; the second worker and those after it have their number in the name.
+
+    The gateway gets ``door`` to listen at.
+    """
     programs = []
     for service in SERVICES:
         for number in range(1, 1 + (workers if service == "agent_worker" else 1)):
             name = service if number == 1 else f"{service}-{number}"
             log = claim.folder / "logs" / f"{name}.log"
-            start = partial(_start_service, command_of(service), log, environment, claim.lock)
+            given = door if service == "gateway" else None
+            start = partial(_start_service, command_of(service), log, environment, claim.lock, given)
             programs.append(Program(name, log, start))
     return programs
 
@@ -155,13 +182,56 @@ def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _start_service(words: Sequence[str], log: Path, environment: Mapping[str, str], lock: int) -> Child:
+def restart_services(
+    keepers: Sequence[Keeper], account: Account, servers: Servers, meanwhile: Callable[[], None]
+) -> None:
+    """Have each process of the services that are asked for followed by a new one; the first that is not fit ends it."""
+    wanted = account.begin()
+    if unknown := sorted({name for name in wanted if name not in SERVICES}):
+        account.end([f"there is no service {', '.join(unknown)}; there are {', '.join(SERVICES)}"])
+        return
+    try:
+        for keeper in keepers:
+            service = keeper.name.partition("-")[0]
+            if not wanted or service in wanted:
+                seconds = hand_over(keeper, partial(_is_up, servers, service), meanwhile)
+                account.line(f"{keeper.name} restarted in {seconds:.1f} s")
+    except NotFollowed as fault:
+        errors = [*fault.sentences, f"the {keeper.name} that ran before goes on; what comes after it was not restarted"]
+        for error in errors:
+            say(f"restart: {error}")
+        account.end(errors)
+    else:
+        say(f"restarted: {', '.join(wanted) if wanted else 'all services'}")
+        account.end()
+
+
+def _is_up(servers: Servers, service: str, child: Child) -> bool:
+    return readiness.is_up(servers.redis_url, service, parent=child.pid)
+
+
+def _start_service(
+    words: Sequence[str], log: Path, environment: Mapping[str, str], lock: int, door: socket.socket | None
+) -> Child:
+    given = None
+    if door is not None:
+        given = door.fileno()
+        environment = {**environment, GIVEN: str(given)}
     with open_log(log) as out:
-        return Child(words, log=out, environment=environment, lock=lock)
+        return Child(words, log=out, environment=environment, lock=lock, given=given)
 
 
 @contextmanager
-def _running(keepers: Sequence[Keeper]) -> Iterator[None]:
+def _account(folder: Path) -> Iterator[Account]:
+    account = Account(folder)
+    try:
+        yield account
+    finally:
+        account.close()
+
+
+@contextmanager
+def _running(keepers: Sequence[Keeper], door: socket.socket) -> Iterator[None]:
     try:
         for keeper in keepers:
             keeper.start()
@@ -171,6 +241,7 @@ def _running(keepers: Sequence[Keeper]) -> Iterator[None]:
             keeper.hush()  # the others most likely say the same
         raise
     finally:
+        door.close()  # nobody follows: who comes now is refused at once, instead of waiting for nobody
         stop_together(keepers)
 
 

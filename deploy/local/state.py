@@ -119,6 +119,23 @@ def claim(folder: Path) -> Iterator[Claim]:
         os.close(own)
 
 
+def is_claimed(folder: Path) -> bool:
+    """Tell whether a launcher runs on the folder now."""
+    try:
+        lock = os.open(folder / "launcher.lock", os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return not _take(lock, fcntl.LOCK_SH)
+    finally:
+        os.close(lock)
+
+
+def take_alone(lock: int) -> bool:
+    """Take the lock of an open file unless somebody has it; closing the file gives it back."""
+    return _take(lock, fcntl.LOCK_EX)
+
+
 def _open_lock(file: Path) -> int:
     return os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 

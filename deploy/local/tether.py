@@ -1,8 +1,9 @@
 """Hold one process on a tether: when the launcher goes, however it goes, the process goes.
 
-Run as a script, ``python -I -S tether.py STOP LAST IDENTITY LOCK -- command ...``, with a pipe as standard input whose
-other end only the launcher holds. The pipe is the whole protocol: ``s`` asks the command to stop and waits ``LAST``
-seconds, ``k`` ends it at once, and end of file means that the launcher is dead: ask, wait a few seconds, then end it.
+Run as a script, ``python -I -S tether.py STOP LAST IDENTITY LOCK GIVEN -- command ...``, with a pipe as standard input
+whose other end only the launcher holds. The pipe is the whole protocol: ``s`` asks the command to stop and waits
+``LAST`` seconds, ``k`` ends it at once, and end of file means that the launcher is dead: ask, wait a few seconds, then
+end it.
 
 It is a process of its own because nothing less works everywhere: the kernel's "signal me when my parent dies" is
 Linux only, follows the parent's thread rather than its process, and is forgotten when a process changes its user.
@@ -142,7 +143,7 @@ class Tether:
 
 def main(arguments: list[str]) -> int:
     """Start the command and hold it."""
-    stop, last, identity, lock, _, *command = arguments
+    stop, last, identity, lock, given, _, *command = arguments
     if int(lock) >= 0:
         # The tether's copy of the lock says that something of this launcher still lives; the command needs none.
         os.set_inheritable(int(lock), False)  # noqa: FBT003 - the standard library takes it so
@@ -158,6 +159,8 @@ def main(arguments: list[str]) -> int:
     if pid == 0:
         run_command(command, identity, int(stop), parent)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD)
+    if int(given) >= 0:
+        os.close(int(given))  # it is the command's, and must be closed when that closes it
     return Tether(pid, int(stop), float(last)).hold(wake)
 
 

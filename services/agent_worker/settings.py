@@ -8,11 +8,15 @@ from pathlib import Path
 from services.agent_worker.actions.desk import CompactionManner, Manner
 from services.agent_worker.edge.workspace_files import TierNames
 from services.agent_worker.rules.exec_environment import exec_environment
+from services.agent_worker.rules.fair_share import FairShare
 from services.agent_worker.rules.run_loop import Limits
 from shared.domain.delivery import LONGEST_TELEGRAM_TEXT
 from shared.domain.provider import ModelSpec
 from shared.domain.routing import route_model
 from shared.runtime.settings import Configuration
+
+LONGEST_DRAIN = timedelta(seconds=20)
+"""A process has 25 s in all; whoever is ended before it has handed back what it had counts an attempt."""
 
 ALONE = "LUCYD_ALONE"
 """``<pid> <conversation>``: who has started this worker, and for which one conversation."""
@@ -42,7 +46,8 @@ class Settings:
     manner: Manner
     alone: Errand | None
     run_deadline: timedelta
-    slots: int
+    share: FairShare
+    memory_limit: int
     parallel_tools: int
     drain: timedelta
     history_characters: int
@@ -91,9 +96,10 @@ class Settings:
             ),
             alone=_errand(configuration.environment.get(ALONE, "")),
             run_deadline=timedelta(seconds=configuration.run.deadline_seconds),
-            slots=worker.slots,
+            share=FairShare(worker.slots, configuration.fairness.window, configuration.fairness.weights),
+            memory_limit=worker.memory_mb * 1_000_000,
             parallel_tools=worker.inflight_tools,
-            drain=timedelta(seconds=worker.drain_seconds),
+            drain=min(timedelta(seconds=worker.drain_seconds), LONGEST_DRAIN),
             history_characters=worker.history_cache_bytes,
             stream_ttl=timedelta(seconds=configuration.run.stream_ttl_seconds),
             result_ttl=timedelta(seconds=configuration.run.result_ttl_seconds),

@@ -15,6 +15,7 @@ import structlog
 from services.agent_worker.actions.ask_model import route_of
 from services.agent_worker.actions.desk import Desk
 from services.agent_worker.actions.heed_control import heed_control
+from services.agent_worker.actions.mind_memory import MindMemory
 from services.agent_worker.actions.remember_history import Histories
 from services.agent_worker.actions.rounds import Rounds
 from services.agent_worker.actions.serve_conversation import Fenced
@@ -46,9 +47,9 @@ from shared.adapters.redis.bulletin import RedisBulletin
 from shared.adapters.redis.control import RedisControl
 from shared.adapters.redis.wake_ups import RedisWakeUps
 from shared.adapters.system_clock import SystemClock
-from shared.runtime.service import Service
+from shared.runtime.service import Service, StartAnew
 from shared.runtime.settings import Configuration
-from shared.runtime.vitals import LoopLag, resident_bytes
+from shared.runtime.vitals import LoopLag, give_memory_back, resident_bytes
 
 log = structlog.get_logger(__name__)
 
@@ -87,11 +88,14 @@ async def open_service(configuration: Configuration, *, wrap: Wrap = _as_it_is) 
     lag = LoopLag()
     clock = wrap(SystemClock())
     hand: WorkInHand | None = None
+    memory: MindMemory | None = None
 
     def vitals() -> Mapping[str, str]:
         return {
             "rss_bytes": str(resident_bytes()),
             "conversations": str(hand.count if hand else 0),
+            "in_line": str(hand.in_line if hand else 0),
+            "taking": memory.taking if memory else "yes",
             "served": str(hand.served if hand else 0),
         }
 
@@ -137,7 +141,11 @@ async def open_service(configuration: Configuration, *, wrap: Wrap = _as_it_is) 
         isolation = Isolation(
             configuration.environment, variable=ALONE, longest=settings.run_deadline + LONGER_THAN_ITS_RUN
         )
-        hand = WorkInHand(desk, Histories(settings.history_characters), slots=settings.slots, isolate=isolation.ask)
+        histories = Histories(settings.history_characters)
+        hand = WorkInHand(desk, histories, share=settings.share, isolate=isolation.ask)
+        memory = MindMemory(
+            hand, histories, limit=settings.memory_limit, resident=resident_bytes, give_back=give_memory_back
+        )
         rounds = Rounds(
             desk=desk,
             hand=hand,
@@ -150,10 +158,11 @@ async def open_service(configuration: Configuration, *, wrap: Wrap = _as_it_is) 
             drain_within=settings.drain,
         )
         work: Sequence[Callable[[], Awaitable[None]]] = (
-            lambda: take_work(wake_ups, hand, sleep=clock.sleep),
+            lambda: take_work(wake_ups, runs, hand, sleep=clock.sleep),
             lambda: sweep_for_ever(rounds.sweep, clock, desk.chance),
             lambda: sweep_for_ever(rounds.tell, clock, desk.chance),
             isolation.run,
+            lambda: _mind(memory),
         )
         opened.set()
         yield Service(
@@ -211,6 +220,11 @@ def _end_with(parent: int, opened: threading.Event) -> None:
     while not opened.wait(PARENT_EVERY.total_seconds()):
         if os.getppid() != parent:
             os._exit(0)
+
+
+async def _mind(memory: MindMemory) -> None:
+    await memory.watch(sleep=asyncio.sleep)
+    raise StartAnew
 
 
 async def _watch(hand: WorkInHand) -> None:

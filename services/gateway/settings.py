@@ -7,11 +7,15 @@ import structlog
 
 from services.gateway.edge.callback import Callback
 from services.gateway.edge.chat_api import ChatManner
+from shared.actions.keep_door import Bounds
 from shared.errors import ConfigError
 from shared.ports.webhooks import CALLBACK
 from shared.runtime.settings import Configuration
 
 log = structlog.get_logger(__name__)
+
+LONGEST_DRAIN = timedelta(seconds=20)
+"""A process has 25 s in all, and some of them are for the last words."""
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
@@ -30,8 +34,12 @@ class Settings:
     primary: str
     context_limit: int
     chat: ChatManner
+    bounds: Bounds
     stream_ttl: timedelta
+    most_streams: int
+    slow_client: timedelta
     callback: Callback | None
+    drain: timedelta
 
     @classmethod
     def of(cls, configuration: Configuration) -> "Settings":
@@ -42,9 +50,7 @@ class Settings:
         """
         http, run = configuration.http, configuration.run
         if configuration.http_token is None and http.host not in LOOPBACK:
-            raise ConfigError(
-                [f"http.host is {http.host}, but no token is set; set {http.token_env}, or listen on 127.0.0.1."]
-            )
+            raise no_open_door(f"http.host is {http.host}", http.token_env)
         primary = configuration.models["primary"]
         return cls(
             database_url=configuration.database_url,
@@ -64,9 +70,18 @@ class Settings:
                 key_lives=timedelta(hours=configuration.retention.idempotency_hours),
                 webhook=CALLBACK if http.callback_url else None,
             ),
+            bounds=Bounds(configuration.limits.open_runs_per_principal, configuration.limits.open_runs),
             stream_ttl=timedelta(seconds=run.stream_ttl_seconds),
+            most_streams=http.max_streams,
+            slow_client=timedelta(seconds=http.slow_client_seconds),
             callback=_callback(configuration),
+            drain=min(timedelta(seconds=http.drain_seconds), LONGEST_DRAIN),
         )
+
+
+def no_open_door(where: str, token_env: str) -> ConfigError:
+    """What is said to who would let everybody in."""
+    return ConfigError([f"{where}, but no token is set; set {token_env}, or listen on 127.0.0.1."])
 
 
 def _callback(configuration: Configuration) -> Callback | None:

@@ -1,26 +1,34 @@
 """Picks the concrete classes of the gateway, opens them, and closes them in reverse."""
 
+import asyncio
 import contextlib
 import random
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import timedelta
 
 from services.gateway.actions.decide_dead import Terms
 from services.gateway.actions.send_webhooks import WebhookSender
+from services.gateway.actions.take_leave import Departure, take_leave
 from services.gateway.actions.wait_for_reply import WaitingRoom
+from services.gateway.actions.watch_runs import RunWatch
 from services.gateway.edge.app import gateway_app
 from services.gateway.edge.bodies import Bodies
 from services.gateway.edge.callback import open_callback
 from services.gateway.edge.chat_api import ChatApi
 from services.gateway.edge.dead_api import DeadApi
+from services.gateway.edge.event_stream import Seats
 from services.gateway.edge.operator_api import OperatorApi
 from services.gateway.edge.run_control_api import RunControlApi
 from services.gateway.edge.session_api import SessionApi
 from services.gateway.edge.story_api import StoryApi
-from services.gateway.settings import Settings
+from services.gateway.settings import LOOPBACK, Settings, no_open_door
+from shared.actions.keep_door import Doorkeeper
 from shared.adapters.foundation import open_foundation
 from shared.adapters.http.health import health_routes
-from shared.adapters.http.serve import listen, serving
+from shared.adapters.http.listening import given_listener, listen
+from shared.adapters.http.patience import Patience
+from shared.adapters.http.serve import serving
 from shared.adapters.postgres.dead_letters import PostgresDeadLetters
 from shared.adapters.postgres.history import PostgresHistory
 from shared.adapters.postgres.runs import PostgresRuns
@@ -30,6 +38,7 @@ from shared.adapters.redis.announcements import RedisAnnouncements
 from shared.adapters.redis.control import RedisControl
 from shared.adapters.redis.monitor_board import RedisMonitorBoard
 from shared.adapters.redis.run_streams import RedisRunStreams
+from shared.adapters.redis.shared_line import SharedLine
 from shared.adapters.redis.wake_ups import RedisWakeUps
 from shared.adapters.system_clock import SystemClock
 from shared.ports.webhooks import CALLBACK
@@ -39,6 +48,18 @@ from shared.runtime.vitals import LoopLag, resident_bytes
 
 CONNECTIONS = 8
 SENDER_IS_LOST_AFTER = timedelta(seconds=60)
+IDLE_GRACE = timedelta(seconds=2)
+"""How long an idle connection stays at the goodbye: a request that comes meanwhile is answered."""
+
+
+def _given_door(configuration: Configuration) -> socket.socket | None:
+    listener = given_listener(configuration.environment)
+    if listener is not None and configuration.http_token is None:
+        host = listener.getsockname()[0]
+        if host not in LOOPBACK:
+            listener.close()
+            raise no_open_door(f"the given socket listens on {host}", configuration.http.token_env)
+    return listener
 
 
 @contextlib.asynccontextmanager
@@ -46,7 +67,8 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
     """The gateway, listening."""
     settings = Settings.of(configuration)
     clock, lag = SystemClock(), LoopLag()
-    listener = listen(settings.host, settings.port)  # first of all: a port in use is the most common mistake
+    # First of all: a port in use is the most common mistake.
+    listener = _given_door(configuration) or listen(settings.host, settings.port)
     address = "http://{}:{}".format(*listener.getsockname()[:2])
 
     def vitals() -> Mapping[str, str]:
@@ -66,12 +88,31 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             )
         )
         runs, history = PostgresRuns(foundation.database), PostgresHistory(foundation.database)
-        streams, announcements = RedisRunStreams(foundation.redis), RedisAnnouncements(foundation.redis)
-        wake_ups = RedisWakeUps(foundation.redis, consumer=str(foundation.identity.id), stream_ttl=settings.stream_ttl)
+        line = SharedLine(foundation.redis)
+        stack.push_async_callback(line.close)
+        streams, announcements = RedisRunStreams(foundation.redis, ask=line.ask), RedisAnnouncements(foundation.redis)
+        wake_ups = RedisWakeUps(
+            foundation.redis, consumer=str(foundation.identity.id), stream_ttl=settings.stream_ttl, ask=line.ask
+        )
         waiting = WaitingRoom(announcements, streams, runs, clock)
+        watch = RunWatch(announcements, history, clock)
+        departure = Departure(watch.rouse_all)
         bodies = Bodies(settings.agent)
         control = RedisControl(foundation.redis)
-        chat = ChatApi(runs, wake_ups, control, streams, announcements, waiting, history, clock, bodies, settings.chat)
+        chat = ChatApi(
+            Doorkeeper(runs, clock, settings.bounds),
+            wake_ups,
+            control,
+            streams,
+            watch,
+            Seats(settings.most_streams),
+            waiting,
+            history,
+            clock,
+            bodies,
+            settings.chat,
+            departure,
+        )
         sessions = SessionApi(history, runs, bodies, settings.context_limit)
         operator = OperatorApi(
             history=history,
@@ -97,8 +138,9 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
         app = gateway_app(routes, bodies, agent=settings.agent, token=settings.token)
         loops: list[Callable[[], Awaitable[None]]] = [
             *foundation.loops, lag.watch, announcements.listen, waiting.listen, waiting.fetch, waiting.heal,
+            watch.watch,
         ]  # fmt: skip
-        drains: list[Callable[[], Awaitable[None]]] = [waiting.close]
+        goodbyes: list[Callable[[], Awaitable[None]]] = []
         if settings.callback is not None:
             sender = WebhookSender(
                 PostgresWebhooks(foundation.database),
@@ -109,11 +151,16 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
                 chance=random.Random(),  # noqa: S311 - it spreads tries, and guards nothing
             )
             loops.append(sender.run)
-            drains.append(sender.close)
+            goodbyes.append(sender.close)
 
         async def drain() -> None:
-            for close in drains:
-                await close()
+            await asyncio.gather(
+                take_leave(door, departure, waiting.close, within=settings.drain), *(goodbye() for goodbye in goodbyes)
+            )
 
-        await stack.enter_async_context(serving(app, listener))
+        door = await stack.enter_async_context(
+            serving(
+                app, listener, grace_seconds=1, idle_grace=IDLE_GRACE, patience=Patience(reader=settings.slow_client)
+            )
+        )
         yield Service("gateway", loops=loops, drain=drain)

@@ -46,6 +46,14 @@ class Upkeep(Protocol):
         """What a bridge has said by itself, beside any run."""
         ...
 
+    async def forget_deliveries(self, *, older_than: timedelta, limit: int) -> int:
+        """What was sent that long ago, and what was dropped. What was given up stays until somebody decides."""
+        ...
+
+    async def forget_webhooks(self, *, older_than: timedelta, limit: int) -> int:
+        """The same of webhooks."""
+        ...
+
     async def forget_workers(self, *, ended_for: timedelta, limit: int) -> int:
         """Workers that ended that long ago and own no conversation."""
         ...

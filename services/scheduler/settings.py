@@ -29,11 +29,12 @@ class Settings:
             kept=Kept(
                 streams=timedelta(hours=retention.streams_hours),
                 events=_days(retention.events_days),
+                deliveries=_days(retention.deliveries_days),
                 runs=_days(retention.runs_days),
                 costs_months=configuration.metering.retention_months,
             ),
         )
 
 
-def _days(number: int) -> timedelta | None:
+def _days(number: float) -> timedelta | None:
     return timedelta(days=number) if number else None

@@ -31,8 +31,10 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
     clock = SystemClock()
     role: Role = "standby"
 
+    retained: dict[str, str] = {}
+
     def vitals() -> Mapping[str, str]:
-        return {"rss_bytes": str(resident_bytes()), "role": role}
+        return {"rss_bytes": str(resident_bytes()), "role": role, **retained}
 
     def take_role(now: Role) -> None:
         nonlocal role
@@ -57,6 +59,10 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
         upkeep = PostgresUpkeep(foundation.database)
         bulletin = RedisBulletin(foundation.redis, stream_ttl=settings.stream_ttl, result_ttl=settings.result_ttl)
 
+        async def throw_away() -> None:
+            gone = await retain(settings.kept, upkeep, clock)
+            retained.update(retained_at=clock.now().isoformat(), rows_forgotten=str(sum(gone.values())))
+
         async def work() -> None:
             asked: dict[str, str] = {}
             beats = (
@@ -65,8 +71,8 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
                 Beat("errands", lambda: enqueue_due(queues, clock, asked), every=timedelta(seconds=10)),
                 Beat(
                     "retention",
-                    lambda: retain(settings.kept, upkeep, clock),
-                    every=timedelta(hours=1),
+                    throw_away,
+                    every=settings.kept.look_every,
                     after=timedelta(seconds=20),
                 ),
             )

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from services.telegram_bridge.rules.backoff import Backoff
 from services.telegram_bridge.rules.message import Manner
 from services.telegram_bridge.rules.people import People
+from shared.actions.keep_door import Bounds
 from shared.errors import ConfigError
 from shared.ports.webhooks import CALLBACK
 from shared.runtime.settings import Configuration
@@ -30,6 +31,7 @@ class Settings:
     poll: timedelta
     people: People
     manner: Manner
+    bounds: Bounds
     stream_ttl: timedelta
 
     @classmethod
@@ -57,6 +59,7 @@ class Settings:
                 capacity=configuration.behavior.queue_capacity,
                 webhook=CALLBACK if configuration.http.callback_url else None,
             ),
+            bounds=Bounds(configuration.limits.open_runs_per_principal, configuration.limits.open_runs),
             stream_ttl=timedelta(seconds=configuration.run.stream_ttl_seconds),
         )
 

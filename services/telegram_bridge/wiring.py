@@ -18,6 +18,7 @@ from services.telegram_bridge.ports import Bot
 from services.telegram_bridge.rules.place import CHANNEL
 from services.telegram_bridge.rules.standing import Standing
 from services.telegram_bridge.settings import Settings
+from shared.actions.keep_door import Doorkeeper
 from shared.actions.sweep import sweep_for_ever
 from shared.actions.watch_peers import PeerWatch
 from shared.adapters.foundation import Foundation, open_foundation
@@ -109,7 +110,7 @@ class Bridge:
         door = Doorway(
             bot=bot.id,
             account=account,
-            inbox=PostgresRuns(database),
+            inbox=Doorkeeper(PostgresRuns(database), self._clock, settings.bounds),
             wake_ups=RedisWakeUps(redis, consumer=str(me), stream_ttl=settings.stream_ttl),
             deliveries=deliveries,
             people=settings.people,

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -10,7 +11,8 @@ from importlib.metadata import version as installed_version
 import structlog
 
 from shared.adapters.http.health import Check, health_app
-from shared.adapters.http.serve import listen, serving
+from shared.adapters.http.listening import listen
+from shared.adapters.http.serve import serving
 from shared.adapters.postgres.migrate import newest
 from shared.adapters.postgres.pool import Database, open_database
 from shared.adapters.postgres.unreachable import address_of as postgres_address
@@ -85,6 +87,7 @@ async def open_foundation(
                 "id": str(identity.id),
                 "host": identity.host,
                 "pid": str(identity.pid),
+                "parent": str(os.getppid()),
                 "version": identity.version,
                 "state": "ready",
                 "health": address,

@@ -16,6 +16,8 @@ NOISE = re.compile(r"[\s.!,]+")
 def says_yes(text: str) -> bool:
     """Tell a plain yes; everything else counts as no, and its words are passed on to the model."""
     stripped = text.strip()
-    return stripped in {"\N{THUMBS UP SIGN}", "\N{WHITE HEAVY CHECK MARK}"} or (
-        NOISE.sub(" ", stripped).strip().lower() in YES
-    )
+    if stripped in {"\N{THUMBS UP SIGN}", "\N{WHITE HEAVY CHECK MARK}"}:
+        return True
+    # No yes has more than two words; whatever follows the first three pieces is not looked at.
+    words = [word for word in NOISE.split(stripped, maxsplit=3) if word]
+    return " ".join(words).lower() in YES

@@ -14,12 +14,16 @@ from shared.ports.runs import FinishedRun
 
 @dataclass(frozen=True, slots=True)
 class WakeUp:
-    """A conversation has something to do. ``entry`` names the stream entry to acknowledge, when it came from one."""
+    """A conversation has something to do. ``entry`` names the stream entry to acknowledge, when it came from one.
+
+    ``principal`` is whose it is, for the fair sharing of slots; empty where whoever wakes does not know it.
+    """
 
     conversation: str
     run: UUID | None = None
     traceparent: str | None = None
     entry: str = ""
+    principal: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,10 @@ class WakeUps(Protocol):
         ...
 
     async def take(self, *, limit: int, wait: timedelta) -> Sequence[WakeUp]:
-        """Up to ``limit`` wake-ups, waiting at most ``wait`` for the first. Raises ``TryLater``."""
+        """Up to ``limit`` wake-ups, waiting at most ``wait`` for the first; no time: what is there now.
+
+        Raises ``TryLater``.
+        """
         ...
 
     async def reclaim(self, *, idle: timedelta, limit: int) -> Sequence[WakeUp]:

@@ -107,6 +107,12 @@ class Transcripts(Protocol):
         """
         ...
 
+    async def moved(self, known: Mapping[UUID, str]) -> Mapping[UUID, str]:
+        """Of these runs those of which ``told`` may have more to say than when they stood as is known, and how they
+        stand now: a text that means nothing else. Empty: nothing is known. Raises ``TryLater``.
+        """
+        ...
+
 
 class History(Transcripts, Protocol):
     """Reads; nothing here changes anything. ``principal`` ``None`` means all of them; with ``keyless`` also what

@@ -61,8 +61,17 @@ class Inbox(Protocol):
 
         A text in a conversation whose run waits for its sender's answer is that answer: it is merged into the run.
         Raises ``Conflict`` (the idempotency key came with another body; or the conversation is busy and the message
-        asked to be refused then), ``TryLater`` (too many wait in this conversation, or Postgres is away).
+        asked to be refused then), ``Full`` (too many wait in this conversation), ``TryLater`` (Postgres is away).
         """
+        ...
+
+    async def open_runs(self) -> Mapping[str, int]:
+        """How many runs each principal has that were accepted and have not ended. Raises ``TryLater``."""
+        ...
+
+    async def adds_nothing(self, new: NewRun) -> bool:
+        """Whether this message would open no further run, as far as can be told before: its idempotency key is known,
+        or its sender is being asked something in that conversation. Raises ``TryLater``."""
         ...
 
     async def cancel(self, run: UUID, *, reason: str) -> CancelAnswer:
@@ -131,9 +140,22 @@ class Runs(Protocol):
         ...
 
     async def orphans(
-        self, *, older_than: timedelta, limit: int, worker: UUID | None = None, in_hand: Sequence[str] = ()
+        self,
+        *,
+        older_than: timedelta,
+        limit: int,
+        worker: UUID | None = None,
+        in_hand: Sequence[str] = (),
+        full: Sequence[str] = (),
     ) -> Sequence[str]:
-        """Conversations with an open run that nobody living owns, or that ``worker`` owns without having it in hand."""
+        """Conversations with an open run that nobody living owns, or that ``worker`` owns without having it in hand.
+
+        Runs of the principals in ``full`` are left where they are.
+        """
+        ...
+
+    async def principals(self, conversations: Sequence[str]) -> Mapping[str, str]:
+        """Whose those conversations are; one that is not there is left out. Raises ``TryLater``."""
         ...
 
     async def overtaken(self, epochs: Mapping[str, int], *, worker: UUID) -> Sequence[str]:

@@ -15,13 +15,16 @@ from pathlib import Path
 import structlog
 
 from shared.errors import ConfigError
+from shared.runtime.garbage import look_less_often
 from shared.runtime.logs import set_up_logs
 from shared.runtime.settings import Configuration, load_configuration
+from shared.runtime.vitals import keep_small
 
 log = structlog.get_logger(__name__)
 
 BAD_CONFIGURATION = 1
 CRASHED = 70  # EX_SOFTWARE of sysexits: whoever starts us may start us again
+START_ANEW = 75  # EX_TEMPFAIL: start me again
 DRAIN_AT_MOST = timedelta(seconds=25)
 
 
@@ -29,9 +32,15 @@ async def _nothing() -> None:
     return
 
 
+class StartAnew(Exception):
+    """Raised by a loop: this process is to say goodbye as on SIGTERM, and to be started again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Service:
     """What runs until the end. ``loops`` go on until cancelled; one that ends or fails ends the process.
+
+    One that raises ``StartAnew`` has it drained first.
 
     ``drain`` is called once, on SIGTERM or SIGINT, before the loops are cancelled, and is bounded.
     """
@@ -45,7 +54,8 @@ OpenService = Callable[[Configuration], AbstractAsyncContextManager[Service]]
 
 
 def run(name: str, open_service: OpenService, argv: Sequence[str] | None = None) -> None:
-    """Run a service until it is told to stop; exits 0 then, 1 on a bad configuration, 70 on a crash."""
+    """Run a service until it is told to stop; exits 0 then, 1 on a bad configuration, 70 on a crash,
+    75 when it is to be started anew."""
     parser = ArgumentParser(prog=f"python -m services.{name}")
     parser.add_argument("-c", "--config", type=Path, default=None, help="path of lucyd.toml")
     arguments = parser.parse_args(argv)
@@ -62,6 +72,8 @@ def run(name: str, open_service: OpenService, argv: Sequence[str] | None = None)
         for error in fault.errors:
             print(f"{name}: {error}", file=sys.stderr)  # noqa: T201 - the operator reads this, not a log collector
         sys.exit(BAD_CONFIGURATION)
+    except StartAnew:
+        sys.exit(START_ANEW)
     except Exception:
         log.exception("service_crashed")
         sys.exit(CRASHED)
@@ -97,15 +109,18 @@ async def _open_and_serve(
 ) -> None:
     async with open_service(configuration) as service:
         serving.set()
+        look_less_often()
         log.info("service_started", pid=os.getpid())
         await _serve(service, stop)
 
 
 async def _serve(service: Service, stop: asyncio.Event) -> None:
-    loops = [asyncio.ensure_future(loop()) for loop in service.loops]
+    loops = [asyncio.ensure_future(loop()) for loop in (*service.loops, keep_small)]
     stopping = asyncio.create_task(stop.wait())
     try:
         await asyncio.wait({*loops, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if any(loop.done() and not loop.cancelled() and isinstance(loop.exception(), StartAnew) for loop in loops):
+            stop.set()
         if stop.is_set():
             log.info("service_draining")
             try:

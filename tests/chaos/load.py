@@ -16,7 +16,7 @@ from tests.chaos.plan import Ask
 from tests.chaos.scripts import text_of_ask
 from tests.stack import TOKEN
 
-TRY_AGAIN = frozenset({408, 503})
+TRY_AGAIN = frozenset({408, 429, 503})
 PAUSE = 0.3
 LOOKS_EVERY = 0.03
 

@@ -6,14 +6,15 @@ from datetime import timedelta
 
 import pytest
 
-from shared.errors import Conflict, TryLater
+from shared.errors import Conflict, Full
 from tests.builders import (
+    address,
     bodies,
     final_write,
     key,
     new_run,
 )
-from tests.runs_worlds import World
+from tests.runs_worlds import World, with_question
 
 
 async def test_messages_stand_in_the_order_in_which_they_were_accepted(world: World) -> None:
@@ -82,9 +83,10 @@ async def test_a_full_line_takes_nothing_and_keeps_no_trace_of_it(world: World) 
     for _ in range(2):
         await world.accept(new_run(capacity=2))
     refused = new_run(capacity=2, idempotency=key())
-    with pytest.raises(TryLater) as told:
+    with pytest.raises(Full) as told:
         await world.accept(refused)
     assert told.value.after > 0
+    assert not told.value.of_all
 
     claim = await world.claim()
     await world.store(claim, final_write(claim))
@@ -109,3 +111,27 @@ async def test_text_that_jsonb_can_not_hold_is_taken_all_the_same(world: World) 
 
     assert claim.text == "grüß\u2028 🙂 'quoted' \\u0000 \ufffd \ufffd"
     assert bodies(claim)[0]["content"] == claim.text
+
+
+async def test_open_runs_are_counted_by_principal(world: World) -> None:
+    """What has ended counts no more, whatever waits for a person does."""
+    for name, principal in (("a", "key:1"), ("b", "key:1"), ("c", "key:2")):
+        await world.accept(new_run(address=address(name, principal=principal)))
+    assert dict(await world.runs.open_runs()) == {"key:1": 2, "key:2": 1}
+    claim = await world.claim("c")
+    await world.store(claim, final_write(claim))
+    await world.claim("a")
+
+    assert dict(await world.runs.open_runs()) == {"key:1": 2}
+
+
+async def test_what_opens_no_further_run_is_known_before(world: World) -> None:
+    """At a bound a repeated request still gets its run, and the answer to a question still arrives."""
+    await world.accept(new_run(conversation="other", idempotency=key()))
+    claim = await with_question(world)
+    assert await world.runs.adds_nothing(new_run(idempotency=key(body=b"whatever")))
+    assert await world.runs.adds_nothing(new_run("yes", sender=claim.sender))
+
+    assert not await world.runs.adds_nothing(new_run(idempotency=key("k2"), sender="somebody else"))
+    assert not await world.runs.adds_nothing(new_run(sender=claim.sender, when_busy="interrupt"))
+    assert not await world.runs.adds_nothing(new_run(conversation="other"))

@@ -50,13 +50,14 @@ async def _names(taken: Sequence[WakeUp]) -> list[str]:
 
 
 async def test_a_wake_up_arrives_as_it_was_sent(bus: BusWorld) -> None:
-    """With the run and the trace it belongs to."""
+    """With the run and the trace it belongs to, and whose it is."""
     run = new_id()
-    await bus.wake_ups.wake([WakeUp("cli", run, "00-ab-cd-01"), WakeUp("http:k:a")])
+    await bus.wake_ups.wake([WakeUp("cli", run, "00-ab-cd-01", principal="key:k"), WakeUp("http:k:a")])
     first, second = await bus.wake_ups.take(limit=10, wait=SOON)
 
     assert (first.conversation, first.run, first.traceparent) == ("cli", run, "00-ab-cd-01")
     assert (second.conversation, second.run, second.traceparent) == ("http:k:a", None, None)
+    assert (first.principal, second.principal) == ("key:k", "")
     assert first.entry
     assert first.entry != second.entry
 
@@ -76,6 +77,16 @@ async def test_taking_from_an_empty_road_ends_in_time(bus: BusWorld) -> None:
     started = time.monotonic()
     assert list(await bus.wake_ups.take(limit=1, wait=timedelta(milliseconds=100))) == []
     assert time.monotonic() - started < 2
+
+
+async def test_who_does_not_wait_gets_what_is_there(bus: BusWorld) -> None:
+    """A worker whose slots are all taken reads on beside its work, and must not hold a peer's place for a second."""
+    started = time.monotonic()
+    assert list(await bus.wake_ups.take(limit=5, wait=AT_ONCE)) == []
+    await bus.wake_ups.wake([WakeUp("a"), WakeUp("b")])
+
+    assert await _names(await bus.wake_ups.take(limit=5, wait=AT_ONCE)) == ["a", "b"]
+    assert time.monotonic() - started < 0.5
 
 
 async def test_a_waiting_worker_is_woken(bus: BusWorld) -> None:

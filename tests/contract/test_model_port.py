@@ -142,7 +142,9 @@ async def test_two_tools_at_once_go_out_and_come_back_in_one_conversation(wired:
 
 async def test_pieces_arrive_only_where_streaming_is_on_and_add_up_to_the_text(wired: Wired) -> None:
     """Viewers see the pieces, the store keeps the text; the two must not tell different stories."""
+    wired.server.chunk_interval = 0.005  # what comes together is told together
     answer, heard = await wired.ask(wired.script(Say("One two three four five six seven.")))
+    wired.server.chunk_interval = 0.0
     assert answer.text == "One two three four five six seven."
     if wired.streams:
         assert len(heard) > 1

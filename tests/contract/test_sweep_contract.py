@@ -1,10 +1,12 @@
 """What the sweep finds, asked of the fake and of Postgres."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 from shared.ids import new_id
 from tests.builders import (
     CONVERSATION,
+    address,
     final_write,
     new_run,
 )
@@ -101,3 +103,15 @@ async def test_what_was_told_before_everything_was_told_again_does_not_count(wor
 
     await world.runs.published([claim.run], told_within=NO_TIME)
     assert list(await world.runs.unpublished(older_than=NO_TIME, limit=9)) == []
+
+
+async def test_what_a_full_principal_has_waiting_hides_nobody_elses(world: World) -> None:
+    """A worker that has no room for a flood must still find the one message of somebody else that stands behind it."""
+    for name, principal in (("a", "key:flood"), ("b", "key:flood"), ("c", "key:quiet")):
+        await world.accept(new_run(address=replace(address(name), principal=principal)))
+    await world.wait(0.01)
+
+    assert list(await world.runs.orphans(older_than=NO_TIME, limit=1, full=["key:flood"])) == ["c"]
+    assert list(await world.runs.orphans(older_than=NO_TIME, limit=9, full=["key:flood", "key:quiet"])) == []
+    whose = {"a": "key:flood", "c": "key:quiet"}
+    assert await world.runs.principals(["a", "c", "unknown"]) == whose

@@ -168,3 +168,20 @@ async def test_a_long_run_is_told_some_steps_at_a_time(world: World) -> None:
             break
     assert (found, last) == (131, event_id(claim.epoch, 129, 4))
     assert asked <= 4
+
+
+async def test_only_what_has_moved_since_it_was_known_is_named(world: World) -> None:
+    """Hundreds of streams are asked for at once, each second; those where nothing happens cost nothing more."""
+    claim = await _in_step_two(world)
+    still = (await world.accept(new_run(conversation="http:k:other"))).run
+    known = await world.transcripts.moved({claim.run: "", still: "", new_id(): ""})
+    assert known.keys() == {claim.run, still}
+    assert await world.transcripts.moved(known) == {}
+    await world.store(claim, write(claim, step=3, told=told(2, ("notice", "n")), keep=event_id(claim.epoch, 2, 1)))
+    moved = await world.transcripts.moved(known)
+    assert moved.keys() == {claim.run}
+    await world.store(claim, final_write(claim, "hi"))
+    ended = await world.transcripts.moved({**known, **moved})
+    assert ended.keys() == {claim.run}
+    assert await world.transcripts.moved({**known, **ended}) == {}
+    assert await world.transcripts.moved({}) == {}

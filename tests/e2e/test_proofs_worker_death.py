@@ -44,7 +44,11 @@ def launched(models: ScriptedModelServer, tmp_path: Path, project: Path) -> Iter
     home.mkdir()
     config = home / "lucyd.toml"
     config.write_text(
-        model_toml("anthropic", models.base_url("anthropic"), extra="\n[worker]\nslots = 128\ninflight_tools = 64\n")
+        model_toml(
+            "anthropic",
+            models.base_url("anthropic"),
+            extra="\n[worker]\nslots = 128\ninflight_tools = 64\n[fairness]\nwindow = 1.0\n",
+        )
     )
     launcher = Launched(home, project, LUCYD_CONFIG=str(config))
     launcher.start()

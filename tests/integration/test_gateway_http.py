@@ -2,7 +2,10 @@
 
 import asyncio
 import contextlib
+import os
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +14,18 @@ import psycopg
 import pytest
 import redis
 
-from tests.stack import TOKEN, Stack, async_client, client, free_port, model_toml, open_stack, text_of, wait_until
+from tests.stack import (
+    PROJECT,
+    TOKEN,
+    Stack,
+    async_client,
+    client,
+    free_port,
+    model_toml,
+    open_stack,
+    text_of,
+    wait_until,
+)
 
 
 @pytest.fixture
@@ -188,20 +202,106 @@ def test_the_token_of_the_model_is_in_no_log(stack: Stack) -> None:
 
 
 async def test_a_gateway_that_is_stopped_tells_whoever_waits_that_the_run_goes_on(stack: Stack) -> None:
-    """A deploy must not look like a crash: 503, when to come back, and which run to ask for."""
-    stack.config.write_text("[run]\nwait_seconds = 30\n")
+    """A deploy must not look like a crash: 408 and which run to ask for, as when a reply takes its time."""
+    stack.config.write_text("[run]\nwait_seconds = 30\n[http]\ndrain_seconds = 1\n")
     gateway = stack.gateway()
     async with async_client(gateway) as http:
         waiting = asyncio.create_task(http.post("/api/v1/chat", json={"message": "hello"}))
-        with psycopg.connect(stack.database_url, autocommit=True) as database:
-            for _ in range(200):
-                if database.execute("select count(*) from runs").fetchone() == (1,):
-                    break
-                await asyncio.sleep(0.02)
-            assert await asyncio.to_thread(gateway.stop) == 0
-            reply = await waiting
-            (run,) = database.execute("select id::text from runs").fetchone() or ("",)
-    assert reply.status_code == 503
-    assert reply.headers["Retry-After"] == "1"
-    assert reply.json()["run_id"] == run
+        run = await _the_run(stack)
+        assert await asyncio.to_thread(gateway.stop) == 0
+        reply = await waiting
+    assert (reply.status_code, reply.json()["run_id"]) == (408, run)
     assert "Traceback" not in gateway.log.read_text()
+
+
+async def test_a_stream_of_a_gateway_that_is_stopped_ends_between_two_events(stack: Stack) -> None:
+    """Its reader asks another gateway for what comes after the last one; a broken body would be a fault to them."""
+    gateway = stack.gateway()
+    async with (
+        async_client(gateway) as http,
+        http.stream("POST", "/api/v1/chat/stream", json={"message": "hello"}) as answer,
+    ):
+        told = answer.aiter_bytes()
+        assert b"event: accepted" in await anext(told)
+        assert await asyncio.to_thread(gateway.stop) == 0
+        assert b"".join([piece async for piece in told]) == b""  # raises when the body was not closed in order
+    assert "Traceback" not in gateway.log.read_text()
+
+
+async def _the_run(stack: Stack) -> str:
+    with psycopg.connect(stack.database_url, autocommit=True) as database:
+        for _ in range(200):
+            if (row := database.execute("select id::text from runs").fetchone()) is not None:
+                return str(row[0])
+            await asyncio.sleep(0.02)
+    raise AssertionError("nothing was accepted")
+
+
+def test_beyond_its_bound_a_key_is_told_to_slow_down(stack: Stack) -> None:
+    """Nothing is stored of what is refused; a request that is repeated still gets its run."""
+    stack.config.write_text("[run]\nwait_seconds = 0.1\n[limits]\nopen_runs_per_principal = 3\n", "utf-8")
+    gateway = stack.gateway()
+    with client(gateway) as http:
+        first = http.post("/api/v1/chat", json={"message": "0", "sender": "s0"}, headers={"Idempotency-Key": "k"})
+        others = [http.post("/api/v1/chat", json={"message": f"{n}", "sender": f"s{n}"}) for n in (1, 2)]
+        assert [reply.status_code for reply in (first, *others)] == [408, 408, 408]
+        refused = http.post("/api/v1/chat", json={"message": "3", "sender": "s3"}, headers={"Idempotency-Key": "k3"})
+        stream = http.post("/api/v1/chat/stream", json={"message": "3", "sender": "s3"})
+        again = http.post("/api/v1/chat", json={"message": "0", "sender": "s0"}, headers={"Idempotency-Key": "k"})
+
+    for reply in (refused, stream):
+        assert reply.status_code == 429
+        assert 1 <= int(reply.headers["Retry-After"]) <= 30
+        assert reply.json()["error"] == "too many of your messages wait to be answered"
+        assert reply.json()["agent"]
+    assert again.status_code == 408
+    assert again.json()["run_id"] == first.json()["run_id"]
+    with psycopg.connect(stack.database_url) as connection:
+        assert connection.execute("select count(*) from runs").fetchone() == (3,)
+        assert connection.execute("select count(*) from idempotency where key = 'k3'").fetchone() == (0,)
+
+
+def test_a_conversation_that_is_full_is_backpressure_too(stack: Stack) -> None:
+    """It used to be 503, as if the server were ill."""
+    stack.config.write_text("[run]\nwait_seconds = 0.1\n[behavior]\nqueue_capacity = 1\n", "utf-8")
+    gateway = stack.gateway()
+    with client(gateway) as http:
+        assert http.post("/api/v1/chat", json={"message": "1", "sender": "s"}).status_code == 408
+        refused = http.post("/api/v1/chat", json={"message": "2", "sender": "s"})
+    assert refused.status_code == 429
+    assert refused.headers["Retry-After"] == "5"
+    assert refused.json()["error"] == "too many messages wait in this conversation"
+
+
+def test_a_given_socket_is_used_and_opens_the_door_to_nobody_without_a_token(stack: Stack) -> None:
+    """A socket unit may listen anywhere; what holds for `[http] host` holds for it."""
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(stack.folder),
+        "LUCYD_DATABASE_URL": stack.database_url,
+        "LUCYD_REDIS_URL": stack.redis_url,
+        "LUCYD_DATA_DIR": str(stack.folder),
+    }
+    for address, code in (("127.0.0.1", None), ("0.0.0.0", 1)):
+        with socket.create_server((address, 0)) as door:
+            door.set_inheritable(True)
+            process = subprocess.Popen(
+                [sys.executable, "-m", "services.gateway", "-c", str(stack.config)],
+                cwd=PROJECT,
+                env={**environment, "LUCYD_HTTP_FD": str(door.fileno())},
+                pass_fds=[door.fileno()],
+                stderr=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                text=True,
+            )
+            try:
+                if code is None:
+                    url = f"http://127.0.0.1:{door.getsockname()[1]}/readyz"
+                    assert httpx2.get(url, timeout=20).status_code == 200
+                else:
+                    _, said = process.communicate(timeout=20)
+                    assert process.returncode == code
+                    assert "no token is set" in said
+            finally:
+                process.kill()
+                process.communicate()

@@ -168,6 +168,7 @@ def test_a_merged_run_stands_for_its_leader(http: httpx2.Client, line: Line) -> 
         follower,
         leader,
     )
+    line.change("update conversations set last_ordinal = 2")  # accept raises it for every row of the line
     reply = http.post(f"/api/v1/runs/{follower}/cancel")
     assert reply.status_code == 200
     assert reply.json()["outcome"]["merged_into"] == str(leader)

@@ -168,7 +168,7 @@ with open_servers(Path(sys.argv[1])) as servers, psycopg.connect(servers.databas
 def test_an_ordinary_user_needs_nothing_special(tmp_path: Path) -> None:
     """This is how nearly everybody starts it. Root's tests become somebody else for it in a user namespace."""
     identity = "namespace:65534:65534" if ROOT else "self"
-    words = [str(15), "30", identity, "-1", "--", sys.executable, "-c", AS_A_USER, str(tmp_path / "data")]
+    words = [str(15), "30", identity, "-1", "-1", "--", sys.executable, "-c", AS_A_USER, str(tmp_path / "data")]
     ran = subprocess.Popen(
         [sys.executable, "-I", "-S", tether.__file__, *words],
         stdin=subprocess.PIPE,

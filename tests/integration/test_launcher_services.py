@@ -6,9 +6,11 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -20,6 +22,8 @@ from deploy.local import leftovers
 from deploy.local.child import Child
 from deploy.local.keeper import REFUSES_CONFIGURATION, Keeper, Program, stop_together
 from deploy.local.log_file import open_log
+from deploy.local.restart_request import ask_restart
+from deploy.local.state import is_claimed
 from shared.errors import ConfigError
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -31,14 +35,24 @@ from deploy.local.launch import Options, launch
 from shared.errors import ConfigError
 
 GATEWAY = '''
-import http.server, os, redis
-redis.Redis.from_url(os.environ["LUCYD_REDIS_URL"]).hset("lucyd:monitor:worker:1", "state", "ready")
+import http.server, os, redis, signal, socket, sys, threading
+client = redis.Redis.from_url(os.environ["LUCYD_REDIS_URL"])
+client.hset("lucyd:monitor:worker:1", "state", "ready")
 class Answer(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
-        self.send_response(200 if self.path == "/readyz" else 404)
+        self.send_response(200 if self.path in ("/readyz", "/pid") else 404)
         self.end_headers()
+        self.wfile.write(str(os.getpid()).encode() if self.path == "/pid" else b"")
     def log_message(self, *_): pass
-http.server.HTTPServer(("127.0.0.1", int(os.environ["LUCYD_HTTP_PORT"])), Answer).serve_forever()
+    def log_error(self, *_): pass
+server = http.server.HTTPServer(("127.0.0.1", 0), Answer, bind_and_activate=False)
+server.socket.close()
+server.socket = socket.socket(fileno=int(os.environ["LUCYD_HTTP_FD"]))
+signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=server.shutdown).start())
+if os.path.exists(os.environ["LUCYD_DATA_DIR"] + "/broken"):
+    sys.exit("gateway: agent.name is missing")
+client.hset(f"lucyd:monitor:service:gateway:{os.getpid()}", mapping={"state": "ready", "parent": os.getppid()})
+server.serve_forever(0.02)
 '''
 # Stops in order only while Postgres can still be written to.
 OTHER = '''
@@ -78,7 +92,9 @@ def environment_for(data: Path, port: int | str) -> dict[str, str]:
 
 
 @contextmanager
-def launched(data: Path, port: int, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+def launched(
+    data: Path, port: int, *arguments: str, start_new_session: bool = False
+) -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen(
         [sys.executable, "-c", LAUNCHER, *arguments],
         env=environment_for(data, port),
@@ -86,6 +102,7 @@ def launched(data: Path, port: int, *arguments: str) -> Iterator[subprocess.Pope
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        start_new_session=start_new_session,
     ) as process:
         try:
             yield process
@@ -192,6 +209,95 @@ def test_what_can_not_work_is_said_before_anything_starts(tmp_path: Path) -> Non
             assert word in ran.stderr
             assert len(ran.stderr.splitlines()) == 1
     assert not (data / "postgres").exists()
+
+
+def test_a_gateway_is_followed_by_the_next_without_a_refused_connection(tmp_path: Path, port: int) -> None:
+    """Its socket is the launcher's. A new one that can't run changes nothing, and whoever asked is told why."""
+    data = tmp_path / "data"
+
+    def serving_pid() -> int:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/pid", timeout=5) as answer:
+            return int(answer.read())
+
+    with launched(data, port) as process:
+        read_until(process, "Ctrl-C")
+        asked: list[int] = []
+        over = threading.Event()
+
+        def keep_asking() -> None:
+            while not over.is_set():
+                asked.append(serving_pid())
+
+        with ThreadPoolExecutor(1) as pool:
+            asking = pool.submit(keep_asking)
+            try:
+                first, shown = serving_pid(), list[str]()
+                ask_restart(data, ["gateway"], show=shown.append)
+                second = serving_pid()
+                (data / "broken").touch()
+                with pytest.raises(ConfigError, match=r"agent\.name is missing") as refused:
+                    ask_restart(data, ["gateway"])
+                with pytest.raises(ConfigError, match="there is no service post"):
+                    ask_restart(data, ["post"])
+                third = serving_pid()
+            finally:
+                over.set()
+            asking.result()
+        assert shown[0].startswith("gateway restarted in ")
+        assert "goes on" in str(refused.value)
+        assert first != second == third
+        assert set(asked) == {first, second}
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE.total_seconds()) == 0
+    with pytest.raises(ConfigError, match="runs with the data folder"):
+        ask_restart(data)
+
+
+def test_a_restart_never_signals_the_number_of_a_launcher_that_was_killed(tmp_path: Path, port: int) -> None:
+    """It may be anybody's by now, and the signal would end them; the next launcher takes seconds to start."""
+    data = tmp_path / "data"
+    data.mkdir(mode=0o700)
+    told = {"launcher": os.getpid(), "begun": 0, "ended": 0, "lines": [], "errors": []}
+    (data / "restart.json").write_text(json.dumps(told))
+    with pytest.raises(ConfigError, match="no `lucyd up`"):
+        ask_restart(data)
+    with launched(data, port) as process:
+        while not is_claimed(data):
+            time.sleep(0.001)
+        while not (data / "children.lock").exists():
+            time.sleep(0.001)
+        time.sleep(0.05)
+        assert json.loads((data / "restart.json").read_text())["launcher"] == process.pid
+        ask_restart(data, ["gateway"])  # asked during the start, done after it
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+
+
+def test_two_who_ask_for_a_restart_at_once_both_get_theirs(tmp_path: Path, port: int) -> None:
+    """Neither hears of the end of the other's, and nothing else is restarted."""
+    data = tmp_path / "data"
+    with launched(data, port) as process:
+        read_until(process, "Ctrl-C")
+        lines: dict[str, list[str]] = {"one": [], "other": [], "third": []}
+        with ThreadPoolExecutor(3) as pool:
+            for each in [pool.submit(ask_restart, data, ["gateway"], show=said.append) for said in lines.values()]:
+                each.result(timeout=60)
+        assert [[line.split()[0] for line in said] for said in lines.values()] == [["gateway"]] * 3
+        assert json.loads((data / "restart.json").read_text())["begun"] == 3
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+
+
+def test_a_hang_up_restarts_what_has_no_terminal(tmp_path: Path, port: int) -> None:
+    """As other servers do it. Where a terminal was closed, the launcher ends with it."""
+    data = tmp_path / "data"
+    with launched(data, port, start_new_session=True) as process:
+        read_until(process, "Ctrl-C")
+        (data / "broken").touch()
+        process.send_signal(signal.SIGHUP)
+        read_until(process, "restart: the gateway that ran before goes on")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE.total_seconds()) == 0
 
 
 def program(folder: Path, name: str, code: str, patience: timedelta = PATIENCE) -> Program:

@@ -1,8 +1,13 @@
 """Tables are made once, forward only, and never on a server that forgets."""
 
+import json
+import time
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 from importlib import resources
+from typing import Any
 from urllib.parse import urlsplit
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
@@ -100,3 +105,94 @@ def test_many_that_migrate_at_once_make_the_tables_once(empty_url: str, round_: 
         applied = list(pool.map(lambda _: migrate(empty_url), range(6)))
 
     assert sorted(len(names) > 0 for names in applied) == [False] * 5 + [True]
+
+
+ROUTES = '{"*": {"model": "m", "worst_case": "1", "currency": "USD"}}'
+ACCEPT = (
+    "select lucyd_accept_2(%s, 'http:k:s', 'http', 'k', 's', 'message', 'http', 'full', 's',"
+    " '{\"text\": \"hello\"}', 'queue', 1, '1 hour', null, null, null, null, 100, null, null, null, null)"
+)
+CLAIM = "select lucyd_claim_2(%s, 'http:k:s', %s, %s, 2, %s, null, null, null, true, false, '0')"
+STORE = "select lucyd_store_2(%s, 'http:k:s', 1, %s)"
+WAITING = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+
+
+def _migrated_until(url: str, last: str) -> None:
+    """As a release of before has left it."""
+    folder = resources.files("shared.adapters.postgres").joinpath("migrations")
+    _execute(url, "create extension if not exists vector")
+    _execute(url, LEDGER)
+    for name in sorted(file.name for file in folder.iterdir() if file.name.endswith(".sql") and file.name <= last):
+        text = folder.joinpath(name).read_text("utf-8")
+        _execute(url, text)
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(
+                "insert into migrations (name, digest) values (%s, %s)", (name, sha256(text.encode()).hexdigest())
+            )
+
+
+def _until_so_many_wait(url: str, count: int) -> None:
+    until = time.monotonic() + 5
+    with psycopg.connect(url, autocommit=True) as connection:
+        while True:
+            row = connection.execute(WAITING).fetchone()
+            if row is not None and row[0] >= count:
+                return
+            assert time.monotonic() < until, f"only {row} wait"
+            time.sleep(0.01)
+
+
+def _asked(url: str, query: str, values: tuple[object, ...]) -> Any:
+    with psycopg.connect(url, autocommit=True) as connection:
+        row = connection.execute(query.encode(), values).fetchone()
+    assert row is not None
+    return row[0]
+
+
+def _running(url: str) -> tuple[UUID, UUID]:
+    """A worker and the run it has in hand, in a database of the release before."""
+    _migrated_until(url, "0005_webhooks.sql")
+    worker, run = uuid4(), uuid4()
+    _asked(
+        url,
+        "insert into workers (id, service, host, boot_id, pid, pid_started, version)"
+        " values (%s, 'w', 'h', 'b', 1, '1', '1') returning 1",
+        (worker,),
+    )
+    _asked(url, ACCEPT, (run,))
+    _asked(url, CLAIM, (worker, uuid4(), uuid4(), ROUTES))
+    return worker, run
+
+
+def test_the_last_step_of_a_run_that_meets_a_migration_is_stored(empty_url: str) -> None:
+    """Old workers are at work while a new release migrates: a function that had begun goes on as it was."""
+    worker, run = _running(empty_url)
+    outcome = {"state": "done", "run_id": str(run), "reply": "hello"}
+    write = {"id": str(uuid4()), "run": str(run), "finish": {"state": "done", "outcome": outcome, "terminal": "1-9"}}
+
+    with ThreadPoolExecutor(2) as pool, psycopg.connect(empty_url) as busy:
+        busy.execute("select 1 from runs for no key update")
+        migrating = pool.submit(migrate, empty_url)
+        _until_so_many_wait(empty_url, 1)
+        storing = pool.submit(_asked, empty_url, STORE, (worker, json.dumps(write)))
+        _until_so_many_wait(empty_url, 2)
+        busy.rollback()
+        assert storing.result(10)["status"] == "stored"
+        assert migrating.result(10)[0] == "0006_lean_runs.sql"
+    told = "select last_write = %s::uuid and state = 'done' from runs where id = %s"
+    assert _asked(empty_url, told, (write["id"], run))
+
+
+def test_a_migration_and_those_who_are_at_work_never_wait_in_a_circle(empty_url: str) -> None:
+    """Postgres would end one of them after a second: a client's message, or the migration itself."""
+    _running(empty_url)
+    later = uuid4()
+    with ThreadPoolExecutor(2) as pool, psycopg.connect(empty_url) as busy:
+        busy.execute("select 1 from conversations for no key update")
+        migrating = pool.submit(migrate, empty_url)
+        _until_so_many_wait(empty_url, 1)
+        accepting = pool.submit(_asked, empty_url, ACCEPT, (later,))  # it has read runs by then
+        _until_so_many_wait(empty_url, 2)
+        busy.rollback()
+        assert accepting.result(10)["run"] == str(later)
+        assert migrating.result(10)[0] == "0006_lean_runs.sql"

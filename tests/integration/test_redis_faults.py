@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 import uvloop
@@ -190,3 +191,31 @@ async def test_who_is_cancelled_while_it_sends_is_cancelled(redis_url: str) -> N
 async def _hear_one(control: RedisControl, heard: asyncio.Event) -> None:
     async for _ in control.hear():
         heard.set()
+
+
+async def test_a_line_of_announcements_that_is_refused_or_broken_is_taken_up_again(
+    redis_client: Redis, redis_url: str
+) -> None:
+    """Whoever has no right to hear, or whose line was cut, tries again; the process does not end by it."""
+    admin: Any = redis_client
+    await admin.execute_command("ACL", "SETUSER", "deaf", "on", "nopass", "+@all", "~*", "resetchannels")
+    address = f"redis://deaf:any@{redis_url.rpartition('@')[2].removeprefix('redis://')}"
+    try:
+        async with open_redis(address) as client:
+            announcements = RedisAnnouncements(client)
+            listening = asyncio.create_task(announcements.listen())
+            with announcements.follow(new_id()) as nudge:
+                await asyncio.sleep(0.3)
+                assert not nudge.is_set()
+                await admin.execute_command("ACL", "SETUSER", "deaf", "allchannels")
+                for _ in range(2):
+                    async with asyncio.timeout(5):
+                        await nudge.wait()
+                    nudge.clear()
+                    await redis_client.client_kill_filter(_type="pubsub")
+                async with asyncio.timeout(5):
+                    await nudge.wait()
+            assert not listening.done()
+            listening.cancel()
+    finally:
+        await admin.execute_command("ACL", "DELUSER", "deaf")

@@ -9,10 +9,13 @@ from shared.domain.chat import Message
 from shared.domain.run import Claim, StoredMessage
 from shared.ports.runs import Cached
 
+ROW_BYTES = 800
+"""What a row takes beside its text: two dictionaries, an id, their places in the lists."""
+
 
 @dataclass(slots=True)
 class Remembered:
-    """Rows ``live_from`` to the last one of a session, and the same as a model reads them."""
+    """Rows ``live_from`` to the last one of a session, and the same as a model reads them. ``size`` is bytes, about."""
 
     session: UUID
     live_from: int
@@ -28,7 +31,7 @@ class Remembered:
 
 
 class Histories:
-    """Least recently used ones are forgotten when all together hold more than ``limit`` characters."""
+    """Least recently used ones are forgotten when all together take more than ``limit`` bytes of memory."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -42,6 +45,11 @@ class Histories:
         if held is not None:
             self._size -= held.size
         return held
+
+    def forget(self) -> None:
+        """Forget everything that is not lent: it is read again when it is needed."""
+        self._held.clear()
+        self._size = 0
 
     def keep(self, conversation: str, held: Remembered) -> None:
         """Remember it for the next claim; what the run itself has said since is read again then."""
@@ -64,8 +72,13 @@ def whole_history(held: Remembered | None, claim: Claim) -> Remembered:
         readable: list[Message] = [summary_message(session.summary)] if session.summary else []
         held = Remembered(session.id, session.live_from, 0, [], readable, 0)
     for stored in claim.messages:
-        held.rows.append(stored)
-        append_readable(held.readable, stored.body)
-        held.size += len(str(stored.body))
+        add_row(held, stored)
     held.last_ordinal = session.last_ordinal
     return held
+
+
+def add_row(held: Remembered, stored: StoredMessage) -> None:
+    """Put a row at the end."""
+    held.rows.append(stored)
+    append_readable(held.readable, stored.body)
+    held.size += ROW_BYTES + 2 * len(str(stored.body))  # its text, and what a model reads of it

@@ -44,11 +44,9 @@ class Rounds:
 
     async def sweep(self) -> None:
         """Find what nobody else would. Raises ``TryLater`` when Postgres is away; the next round goes on."""
-        for conversation in await self.watch.look():
-            self._take_if_free(conversation)
+        await self._take(await self.watch.look())
         await self.mind_what_is_in_hand()
-        for conversation in await self._orphans():
-            self._take_if_free(conversation)
+        await self._take(await self._orphans())
         await end_overdue(self.runs, self.inbox, self.bulletin)
 
     async def tell(self) -> None:
@@ -74,14 +72,21 @@ class Rounds:
         """
         desk, hand = self.desk, self.hand
         desk.draining.set()
+        hand.pass_on()
         with _told_if_possible("draining"):
             await self.fleet.drain(desk.worker)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.drain_within.total_seconds()):
                 await hand.empty()
+                async with hand.reading:
+                    pass  # what was read last has been passed on; read after this goodbye, it would wait for the sweep
+        dropped = hand.epochs
         freed = set(await hand.drop())
         with _told_if_possible("costs"):  # first: the goodbye books what is open at its worst case
             await book_what_is_owed(desk)
+        with _told_if_possible("dropped"):
+            for conversation, epoch in dropped.items():  # one by one, so that these attempts do not count
+                await self.runs.hand_back(conversation, worker=desk.worker, epoch=epoch)
         with _told_if_possible("stopped"):
             freed.update(await self.fleet.fence(desk.worker, beat=None, state="stopped") or ())
         for conversation in freed:
@@ -95,14 +100,24 @@ class Rounds:
             return ()
         return await self.runs.orphans(
             older_than=ORPHAN_AFTER,
-            limit=min(hand.free, ORPHANS_AT_ONCE),
+            limit=ORPHANS_AT_ONCE,
             worker=self.desk.worker,
             in_hand=hand.conversations,
+            full=hand.full,
         )
 
-    def _take_if_free(self, conversation: str) -> None:
-        if self.hand.free > 0:
-            self.hand.take(conversation)
+    async def _take(self, conversations: Sequence[str]) -> None:
+        """Take what would begin at once, and have some more wait here, so that no slot is empty until the next round.
+
+        Peers that have room take the same, and whoever begins first has it. The rest is left for the next round.
+        """
+        if not conversations:
+            return
+        principals = await self.runs.principals(conversations)
+        for conversation in conversations if self.hand.takes else ():
+            principal = principals.get(conversation, "")
+            if self.hand.has_room(principal) or self.hand.in_line < ORPHANS_AT_ONCE:
+                self.hand.take(conversation, principal)
 
 
 @contextlib.contextmanager

@@ -27,6 +27,7 @@ class InHand:
     run: UUID
     epoch: int
     stop: Stop
+    principal: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +46,12 @@ async def serve_conversation(
     *,
     entry: str = "",
     on_claim: Callable[[InHand], None] = lambda _: None,
+    yields: Callable[[], bool] = lambda: False,
 ) -> Served:
     """Answer everything that stands in this conversation's line. Called twice, the second finds nothing.
 
-    ``on_claim`` is told of each claim. Raises ``Fenced`` when this worker counts as dead.
+    ``on_claim`` is told of each claim; ``yields`` is asked before the next run of the line whether somebody else comes
+    first. What a draining worker leaves is passed on to a peer. Raises ``Fenced`` when this worker counts as dead.
     """
     while not desk.draining.is_set():
         held = histories.lend(conversation)
@@ -62,7 +65,7 @@ async def serve_conversation(
             return Served()  # the wake-up stays unacknowledged; it, or the sweep, comes back
         if claim == "fenced":
             if desk.draining.is_set():
-                return Served()  # asked before the drain was known, answered after it: a peer takes the conversation
+                break  # asked before the drain was known, answered after it
             raise Fenced
         desk.outlet.acknowledge(entry)
         if not isinstance(claim, Claim):
@@ -70,12 +73,31 @@ async def serve_conversation(
                 histories.keep(conversation, held)
             return _refused(conversation, desk, claim)
         stop = Stop(claim.cancel_asked)
-        on_claim(InHand(claim.run, claim.epoch, stop))
+        on_claim(InHand(claim.run, claim.epoch, stop, claim.principal))
         desk.outlet.owner(conversation, f"{desk.worker} {claim.epoch}")
         more = await work_on(claim, desk, histories, whole_history(held, claim), stop)
-        if strong or not more:  # its room is for the next suspect, not for what stands behind it
+        if not more or (
+            strong and not desk.draining.is_set()
+        ):  # its room is for the next suspect, not for what stands behind it
             return Served(again_in=timedelta(0) if more else None)
+        if desk.draining.is_set() or yields():
+            return await _let_go(claim, desk)
+    desk.outlet.wake(conversation)
+    desk.outlet.acknowledge(entry)
     return Served()
+
+
+async def _let_go(claim: Claim, desk: Desk) -> Served:
+    """Give up the conversation between two of its runs; it is looked at again in its turn, here or by a peer."""
+    try:
+        if await desk.runs.hand_back(claim.conversation, worker=desk.worker, epoch=claim.epoch):
+            desk.outlet.owner(claim.conversation, "")
+    except TryLater as fault:
+        log.warning("not_let_go", conversation=claim.conversation, reason=str(fault))  # it is still ours then
+    if desk.draining.is_set():
+        desk.outlet.wake(claim.conversation, claim.principal)  # now: the goodbye may have to wait long for the others
+        return Served()
+    return Served(again_in=timedelta(0))
 
 
 async def _claim(conversation: str, desk: Desk, cached: Cached | None) -> tuple[Claim | ClaimRefusal | Later, bool]:

@@ -1,8 +1,9 @@
-"""Take wake-ups while slots are free, and hold each conversation once."""
+"""Take wake-ups, give out slots fairly among the principals, and hold each conversation once."""
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -12,27 +13,40 @@ import structlog
 from services.agent_worker.actions.desk import Desk
 from services.agent_worker.actions.remember_history import Histories
 from services.agent_worker.actions.serve_conversation import Fenced, InHand, Served, serve_conversation
+from services.agent_worker.rules.fair_share import FairShare
+from services.agent_worker.rules.lines import Lines
 from shared.errors import TryLater
-from shared.ports.bus import WakeUps
+from shared.ports.bus import WakeUp, WakeUps
+from shared.ports.runs import Runs
 
 log = structlog.get_logger(__name__)
 
 WAIT_FOR_WORK = timedelta(seconds=1)
 PAUSE_WITHOUT_REDIS = 0.5
+READ_ON_EVERY = timedelta(milliseconds=50)
+"""How often a worker without a free slot looks at the stream: what it finds there is nobody else's either, and a flood
+must not hide what stands behind it."""
+
+READ_AT_ONCE = 500
+LONGEST_LINES = 10_000
+"""Conversations that wait in one worker. What comes beyond them is left to the sweep, as it stands in Postgres."""
 
 
 class WorkInHand:
-    """The conversations this process works on, at most ``slots`` of them."""
+    """The conversations this process works on, and those that wait here until their principal has room."""
 
     def __init__(
-        self, desk: Desk, histories: Histories, *, slots: int, isolate: Callable[[str], None] = lambda _: None
+        self, desk: Desk, histories: Histories, *, share: FairShare, isolate: Callable[[str], None] = lambda _: None
     ) -> None:
         """``isolate`` has a conversation worked on by a process that does nothing else."""
         self._isolate = isolate
-        desk.suspects.when_room(self._take_if_free)
+        desk.suspects.when_room(self.take)
         self._desk = desk
         self._histories = histories
-        self._slots = slots
+        self._slots = share.slots
+        self._lines = Lines(share, most=LONGEST_LINES)
+        self._principals: dict[str, str] = {}
+        self._paused = False
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
         self._in_hand: dict[str, InHand] = {}
@@ -40,6 +54,8 @@ class WorkInHand:
         self._changed = asyncio.Event()
         self._fault: BaseException | None = None
         self._broke = asyncio.Event()
+        self.reading = asyncio.Lock()
+        """Held while wake-ups are taken: what is read in that moment is nobody else's."""
         self.served = 0
 
     @property
@@ -49,18 +65,74 @@ class WorkInHand:
 
     @property
     def free(self) -> int:
-        """How many more could be taken."""
-        return 0 if self._desk.draining.is_set() else max(0, self._slots - len(self._tasks))
+        """How many more could be begun."""
+        return max(0, self._slots - len(self._tasks)) if self.takes else 0
 
-    def take(self, conversation: str, *, entry: str = "") -> None:
-        """Work on a conversation; one that is in hand is looked at once more when it is done."""
+    @property
+    def takes(self) -> bool:
+        """Whether anything new is taken at all."""
+        return not (self._paused or self._desk.draining.is_set())
+
+    @property
+    def in_line(self) -> int:
+        """How many wait here."""
+        return len(self._lines)
+
+    @property
+    def full(self) -> Sequence[str]:
+        """Principals that have no room here, so that nothing of theirs need be looked for."""
+        return self._lines.full()
+
+    def has_room(self, principal: str) -> bool:
+        """Whether one more of this principal would begin at once."""
+        return self.free > 0 and self._lines.has_room(principal)
+
+    def take(self, conversation: str, principal: str = "", *, entry: str = "") -> None:
+        """Work on a conversation as soon as its principal has room; one that is in hand is looked at once more when it
+        is done, and one that waits keeps its place.
+
+        A worker that takes nothing more passes it on. Without a principal it is nobody's until its claim tells.
+        """
         if conversation in self._tasks:
             self._again.add(conversation)
             self._desk.outlet.acknowledge(entry)
-            return
+        elif not self.takes:
+            self._desk.outlet.wake(conversation, principal)
+            self._desk.outlet.acknowledge(entry)
+        elif conversation not in self._lines and self.has_room(principal):
+            self._begin(conversation, principal, entry)
+        else:
+            # Acknowledged at once: Postgres has it, and when this process dies the sweep of a peer finds it there.
+            self._lines.wait(conversation, principal)
+            self._desk.outlet.acknowledge(entry)
+
+    def pause(self) -> None:
+        """Begin nothing more; what waits here is passed on to whoever has room."""
+        self._paused = True
+        self.pass_on()
+
+    def resume(self) -> None:
+        """Take work again."""
+        self._paused = False
+        self._changed.set()
+
+    def pass_on(self) -> Sequence[str]:
+        """Wake peers for everything that waits here; which conversations."""
+        waited = self._lines.clear()
+        for conversation, principal in waited:
+            self._desk.outlet.wake(conversation, principal)
+        return [conversation for conversation, _ in waited]
+
+    def _begin(self, conversation: str, principal: str, entry: str = "") -> None:
         task = asyncio.create_task(self._serve(conversation, entry), name=f"conversation {conversation}")
         self._tasks[conversation] = task
+        self._principals[conversation] = principal
+        self._lines.begun(principal)
         task.add_done_callback(lambda done: self._ended(conversation, done))
+
+    def _fill(self) -> None:
+        while self.free > 0 and (first := self._lines.next()) is not None:
+            self._begin(*first)
 
     @property
     def conversations(self) -> list[str]:
@@ -73,11 +145,11 @@ class WorkInHand:
         if self._fault is not None:
             raise self._fault
 
-    async def slot(self) -> None:
-        """Wait until a slot may be free; at most a second."""
+    async def slot(self, within: timedelta = timedelta(seconds=1)) -> None:
+        """Wait until a slot may be free, but not for longer than this."""
         self._changed.clear()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(1):
+            async with asyncio.timeout(within.total_seconds()):
                 await self._changed.wait()
 
     async def empty(self) -> None:
@@ -88,6 +160,7 @@ class WorkInHand:
     async def drop(self) -> list[str]:
         """Stop everything where it is; what was not stored is done again by whoever comes next."""
         dropped = list(self._tasks)
+        self._lines.clear()
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
@@ -103,6 +176,7 @@ class WorkInHand:
                     self._histories,
                     entry=entry,
                     on_claim=lambda in_hand: self._claimed(conversation, in_hand),
+                    yields=lambda: self._yields(conversation),
                 )
                 self._follow_up(conversation, served)
             except Fenced:
@@ -112,8 +186,12 @@ class WorkInHand:
                 log.exception("conversation_broke", conversation=conversation)
             self.served += 1
             entry = ""
-            if conversation not in self._again:
+            if conversation not in self._again or self._yields(conversation):
                 return
+
+    def _yields(self, conversation: str) -> bool:
+        """Whether its slot is for somebody else before its next run: a long line behind one message is no privilege."""
+        return not self.takes or self._lines.comes_before(self._principals[conversation])
 
     def _follow_up(self, conversation: str, served: Served) -> None:
         if served.alone:
@@ -123,15 +201,16 @@ class WorkInHand:
             self._again.add(conversation)
         elif served.again_in is not None:
             loop = asyncio.get_running_loop()
-            loop.call_later(served.again_in.total_seconds(), self._take_if_free, conversation)
+            principal = self._principals[conversation]
+            loop.call_later(served.again_in.total_seconds(), self._come_back, conversation, principal)
 
     def _leave_room(self, conversation: str) -> None:
         if (suspect := self._desk.suspects.leave(conversation)) is not None:
-            self._take_if_free(suspect)
+            self.take(suspect)
 
-    def _take_if_free(self, conversation: str) -> None:
-        if self.free > 0:  # else the sweep finds it
-            self.take(conversation)
+    def _come_back(self, conversation: str, principal: str) -> None:
+        if self.takes:  # else a peer's sweep finds it
+            self.take(conversation, principal)
 
     @property
     def epochs(self) -> dict[str, int]:
@@ -154,6 +233,11 @@ class WorkInHand:
 
     def _claimed(self, conversation: str, in_hand: InHand) -> None:
         self._in_hand[conversation] = in_hand
+        if in_hand.principal != self._principals[conversation]:
+            self._lines.ended(self._principals[conversation])
+            self._lines.begun(in_hand.principal)
+            self._principals[conversation] = in_hand.principal
+            self._fill()
         run, reason = self._told_early.pop(conversation, (None, ""))
         if run == in_hand.run:
             in_hand.stop.ask(reason)
@@ -170,30 +254,56 @@ class WorkInHand:
         self._tasks.pop(conversation, None)
         self._in_hand.pop(conversation, None)
         self._told_early.pop(conversation, None)
+        principal = self._principals.pop(conversation)
+        self._lines.ended(principal)
         self._leave_room(conversation)
         fault = None if task.cancelled() else task.exception()
-        if fault is None and conversation in self._again and not self._desk.draining.is_set():
+        if fault is None and conversation in self._again:
             self._again.discard(conversation)
-            self.take(conversation)  # what waits behind the attempt that was stopped, or came just as it ended
-        self._changed.set()
+            # What waits behind the attempt that was stopped, or came just as it ended.
+            if not self.takes or not self._lines.wait(conversation, principal):
+                self._desk.outlet.wake(conversation, principal)
+        self._fill()
+        if self.free or not self._tasks:
+            self._changed.set()
         if fault is not None:
             self._fault = fault
             self._broke.set()
 
 
 async def take_work(
-    wake_ups: WakeUps, hand: WorkInHand, *, sleep: Callable[[float], Coroutine[Any, Any, None]]
+    wake_ups: WakeUps, runs: Runs, hand: WorkInHand, *, sleep: Callable[[float], Coroutine[Any, Any, None]]
 ) -> None:
     """Take wake-ups until cancelled. A Redis that is away costs nothing: the sweep finds the work in Postgres."""
     while True:
-        if hand.free == 0:
+        if not hand.takes:
             await hand.slot()
             continue
+        is_free = hand.free > 0
+        limit, wait = (hand.free, WAIT_FOR_WORK) if is_free else (READ_AT_ONCE, timedelta(0))
         try:
-            taken = await wake_ups.take(limit=hand.free, wait=WAIT_FOR_WORK)
+            async with hand.reading:
+                taken = await _with_principals(await wake_ups.take(limit=limit, wait=wait), runs)
+                for wake_up in taken:
+                    hand.take(wake_up.conversation, wake_up.principal, entry=wake_up.entry)
         except TryLater as fault:
             log.warning("wake_ups_not_read", reason=str(fault))
             await sleep(PAUSE_WITHOUT_REDIS)
             continue
-        for wake_up in taken:
-            hand.take(wake_up.conversation, entry=wake_up.entry)
+        if not is_free and len(taken) < READ_AT_ONCE:
+            await hand.slot(READ_ON_EVERY)
+
+
+async def _with_principals(taken: Sequence[WakeUp], runs: Runs) -> Sequence[WakeUp]:
+    """Whose they are, where whoever woke did not know it."""
+    nameless = [wake_up.conversation for wake_up in taken if not wake_up.principal]
+    if not nameless:
+        return taken
+    try:
+        principals = await runs.principals(nameless)
+    except TryLater:
+        return taken  # their claims will tell, as soon as there can be any
+    return [
+        wake_up if wake_up.principal else replace(wake_up, principal=principals.get(wake_up.conversation, ""))
+        for wake_up in taken
+    ]

@@ -173,7 +173,7 @@ async def _hand_back(attempt: Attempt) -> None:
     with contextlib.suppress(TryLater):
         await book_what_is_owed(desk)
     if await desk.runs.hand_back(claim.conversation, worker=desk.worker, epoch=claim.epoch, unbegun=attempt.unbegun):
-        desk.outlet.wake(claim.conversation)
+        desk.outlet.wake(claim.conversation, claim.principal)
         desk.outlet.owner(claim.conversation, "")
         log.info("run_handed_back", run=str(claim.run), epoch=claim.epoch)
 

@@ -24,18 +24,23 @@ class StepRecord:
 
     def add(self, sequence: int, type: str, data: Mapping[str, Any]) -> None:
         """Remember an event; what comes after one that there was no room for is left out as well."""
-        is_text = type in TEXT_EVENTS
-        self._left -= len(data["text"]) if is_text else len(str(data)) + EVENT_COSTS
-        if self._left < 0:
-            self._left = -1
-            return
-        if not (is_text and type == self._type):
+        if type in TEXT_EVENTS:
+            self.add_text(sequence, type, data["text"])
+        elif self._has_room(len(str(data)) + EVENT_COSTS):
             self._close()
-        if is_text:
-            self._type, self._sequence = type, sequence
-            self._pieces.append(data["text"])
-        else:
             self._events.append((sequence, type, data))
+
+    def add_text(self, sequence: int, type: str, text: str) -> None:
+        """Remember a piece of text, as ``add`` does."""
+        if self._has_room(len(text)):
+            if type != self._type:
+                self._close()
+            self._type, self._sequence = type, sequence
+            self._pieces.append(text)
+
+    def _has_room(self, characters: int) -> bool:
+        self._left = max(-1, self._left - characters)
+        return self._left >= 0
 
     def events(self) -> tuple[tuple[int, str, Mapping[str, Any]], ...]:
         """All that was remembered, in order."""

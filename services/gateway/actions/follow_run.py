@@ -1,62 +1,69 @@
 """Follow a run: what was told so far, then what is told, each event once, until the end."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import contextlib
+from collections.abc import AsyncGenerator, Sequence
 from datetime import timedelta
 from uuid import UUID
 
+from services.gateway.actions.watch_runs import LOOK_AGAIN, RunWatch
 from shared.errors import TryLater
 from shared.messages.run_events import RunEvent, id_order, step_of, terminal_type
 from shared.messages.step_events import rest_of
-from shared.ports.bus import Announcements, RunStreams
+from shared.ports.bus import RunStreams
 from shared.ports.history import Transcripts
 from shared.ports.runs import FinishedRun
 
-LOOK_AGAIN = timedelta(seconds=1)
 LAST_WORDS = timedelta(seconds=2)
 LAST_WORDS_LOOK = timedelta(milliseconds=100)
 BEGINNING = "0-0"
-PAGE = 500
+PAGE = 100
+"""Events read at a time: what a client that does not read keeps in memory, beside what was written to it."""
 
 
 async def follow_run(
-    run: UUID, *, after: str, streams: RunStreams, announcements: Announcements, transcripts: Transcripts
-) -> AsyncIterator[RunEvent | None]:
-    """Events after the id ``after`` (``0-0``: all), ending with the terminal one; ``None`` when a second was silent.
+    run: UUID, *, after: str, streams: RunStreams, watch: RunWatch, transcripts: Transcripts
+) -> AsyncGenerator[RunEvent | None, None]:
+    """Events after the id ``after`` (``0-0``: all), ending with the terminal one; ``None``: there is nothing to tell.
 
     Redis tells what is new. What it has lost, or never had, comes from the stored steps; of a step in hand that means:
-    as soon as it is stored. Ids only grow, and nothing is left out but what no step and no end has stored.
+    as soon as it is stored. Ids only grow, and nothing is left out but what no step and no end has stored. ``None``
+    comes whenever it was looked for in vain, and at least every fifteen seconds: a sign of life may be due.
     """
     follower = _Follower(run, after, streams, transcripts)
-    with announcements.follow(run) as nudge:
+    with watch.follow(run) as watched:
         await follower.begin()
         while not follower.is_over:
-            nudge.clear()
+            if watched.wakes():
+                follower.silent()
             events = await follower.events()
             for event in events:
                 yield event
-            if events or follower.has_more:
+            if events:
+                watched.speaks()
+            if follower.has_more or follower.is_over:
                 continue
-            nudged = await _nudged(nudge, follower.patience)
-            if not nudged:
-                follower.silent()
-            if not nudged or follower.misses_something:
+            watched.doubtful = follower.doubts
+            if not events:
                 yield None
+            if follower.ends_soon:
+                await _nudged(watched.nudge, LAST_WORDS_LOOK)
+            else:
+                await watched.nudge.wait()
 
 
-async def _nudged(nudge: asyncio.Event, within: timedelta) -> bool:
-    try:
+async def _nudged(nudge: asyncio.Event, within: timedelta) -> None:
+    with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(within.total_seconds()):
-            return await nudge.wait()
-    except TimeoutError:
-        return False
+            await nudge.wait()
 
 
 class _Follower:
     """One reader of one run, and how far it has come.
 
     ``last`` is the newest id that was given, or up to which there is nothing to give. ``read_to`` is how far the stream
-    was read: what lies between the two can't be given yet, since something before it is missing.
+    was read: what lies between the two can't be given yet, since something before it is missing. It ``doubts`` whether
+    it has seen all when the store was not asked yet, or something did not answer.
     """
 
     def __init__(self, run: UUID, after: str, streams: RunStreams, transcripts: Transcripts) -> None:
@@ -71,13 +78,20 @@ class _Follower:
         self._end: RunEvent | None = None
         self._end_due_at = 0.0
         self.misses_something = False
+        self._unread = False
+        self._unasked = True
         self.has_more = False
         self.is_over = False
 
     @property
-    def patience(self) -> timedelta:
-        """How long to wait for a nudge."""
-        return LOOK_AGAIN if self._end is None else LAST_WORDS_LOOK
+    def doubts(self) -> bool:
+        """Whether it should look again though nobody says so."""
+        return self._unread or self._unasked
+
+    @property
+    def ends_soon(self) -> bool:
+        """The end is known, and waits for its last words."""
+        return self._end is not None
 
     async def begin(self) -> None:
         """Look into Postgres first when there is no stream: too old, or Redis was emptied, or is away."""
@@ -91,7 +105,7 @@ class _Follower:
         """What can be given now, and the end when it is due."""
         self.has_more = False
         found: list[RunEvent] = []
-        if not self._ask_store:
+        if not self._ask_store or self._unread:
             found += await self._from_stream()
         if self._ask_store:
             found += await self._from_store()
@@ -104,7 +118,7 @@ class _Follower:
     async def _from_stream(self) -> list[RunEvent]:
         found: list[RunEvent] = []
         page = await self._read(self._read_to, PAGE)
-        self.has_more = bool(page)
+        self.has_more = len(page) == PAGE
         for event in page:
             if self._is_next(event):
                 if (rest := rest_of(event, self._last)) is not None:
@@ -131,7 +145,9 @@ class _Follower:
         try:
             told = await self._transcripts.told(self._run, after=self._last)
         except TryLater:
+            self._unasked = True
             return ()
+        self._unasked = False
         came_to = told.events[-1].id if told.events else self._last
         if told.ended is not None:
             await self._end_with(told.ended)
@@ -162,6 +178,9 @@ class _Follower:
 
     async def _read(self, after: str, limit: int) -> Sequence[RunEvent]:
         try:
-            return await self._streams.read(self._run, after=after, limit=limit)
+            events = await self._streams.read(self._run, after=after, limit=limit)
         except TryLater:
+            self._unread = True
             return ()
+        self._unread = False
+        return events

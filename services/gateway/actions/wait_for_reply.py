@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -27,25 +26,54 @@ AT_ONCE = 500
 class Expected:
     """The end of one run, for one caller; or the question that it stops for."""
 
-    def __init__(self, future: asyncio.Future[Outcome], asked: asyncio.Future[Question]) -> None:
-        self._future = future
-        self._asked = asked
+    __slots__ = ("_asked", "_is_over", "_outcome", "_waiter", "_waits_for_end")
+
+    def __init__(self) -> None:
+        self._outcome: Outcome | None = None
+        self._asked: Question | None = None
+        self._is_over = False
+        self._waiter: asyncio.Future[None] | None = None
+        self._waits_for_end = False
 
     async def outcome(self, *, within: timedelta) -> Outcome | Question | None:
-        """The run's outcome, or what it asks its person, or ``None`` when neither came in time (it goes on).
-
-        Raises ``TryLater``.
-        """
-        futures: set[asyncio.Future[Any]] = {self._future, self._asked}
-        await asyncio.wait(futures, timeout=within.total_seconds(), return_when=asyncio.FIRST_COMPLETED)
-        if self._future.done():
-            return self._future.result()
-        return self._asked.result() if self._asked.done() else None
+        """The run's outcome, or what it asks its person, or ``None`` when neither came in time: it goes on."""
+        if not self._is_over and self._asked is None:
+            await self._wait(within)
+        return self._outcome if self._is_over else self._asked
 
     async def end(self, *, within: timedelta) -> bool:
-        """Wait for the end, whatever is asked meanwhile; false when it did not come in time. Raises ``TryLater``."""
-        await asyncio.wait({self._future}, timeout=within.total_seconds())
-        return self._future.done() and self._future.result() is not None
+        """Wait for the end, whatever is asked meanwhile; false when it did not come in time."""
+        if not self._is_over:
+            self._waits_for_end = True
+            await self._wait(within)
+        return self._outcome is not None
+
+    def tell(self, outcome: Outcome | None) -> None:
+        """The run has ended so; ``None``: nobody waits any longer. What is told first counts."""
+        if not self._is_over:
+            self._outcome, self._is_over = outcome, True
+            self._wake()
+
+    def ask(self, question: Question) -> None:
+        """The run asks its person. What is asked first counts."""
+        if self._asked is None:
+            self._asked = question
+            if not self._waits_for_end:
+                self._wake()
+
+    async def _wait(self, within: timedelta) -> None:
+        loop = asyncio.get_running_loop()
+        self._waiter = loop.create_future()
+        timer = loop.call_later(within.total_seconds(), self._wake)
+        try:
+            await self._waiter
+        finally:
+            timer.cancel()
+            self._waiter = None
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
 
 class WaitingRoom:
@@ -56,41 +84,35 @@ class WaitingRoom:
         self._streams = streams
         self._inbox = inbox
         self._clock = clock
-        self._awaited: dict[UUID, set[asyncio.Future[Outcome]]] = defaultdict(set)
-        self._asking: dict[UUID, set[asyncio.Future[Question]]] = defaultdict(set)
+        self._awaited: dict[UUID, list[Expected]] = {}
         self._told: asyncio.Queue[UUID] = asyncio.Queue()
         self._looking: set[asyncio.Task[None]] = set()
         self._closed = False
 
     @contextlib.contextmanager
-    def expect(self, run: UUID) -> Iterator["Expected"]:
+    def expect(self, run: UUID) -> Iterator[Expected]:
         """Begin to wait, before the run is accepted: its end can come quicker than the answer to accept.
 
         Raises ``TryLater`` when this gateway is being stopped; nothing was accepted then.
         """
         if self._closed:
             raise TryLater("this gateway is being stopped", after=1.0)
-        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        asked: asyncio.Future[Question] = asyncio.get_running_loop().create_future()
-        self._awaited[run].add(future)
-        self._asking[run].add(asked)
+        expected = Expected()
+        self._awaited.setdefault(run, []).append(expected)
         try:
-            yield Expected(future, asked)
+            yield expected
         finally:
-            self._asking[run].discard(asked)
-            if not self._asking[run]:
-                del self._asking[run]
-            self._awaited[run].discard(future)
-            if not self._awaited[run]:
+            awaited = self._awaited[run]
+            awaited.remove(expected)
+            if not awaited:
                 del self._awaited[run]
 
-    async def close(self) -> None:
-        """This gateway goes: everybody is told so, and that the run goes on. Raises ``TryLater`` in their waits."""
+    def close(self) -> None:
+        """This gateway goes: for all who wait, and whoever comes later, the time is over. Their runs go on."""
         self._closed = True
-        for futures in self._awaited.values():
-            for future in futures:
-                if not future.done():
-                    future.set_exception(TryLater("this gateway is being stopped; the run goes on", after=1.0))
+        for awaited in self._awaited.values():
+            for expected in awaited:
+                expected.tell(None)
 
     def look_now(self, run: UUID) -> None:
         """The run may have ended before anybody began to wait."""
@@ -143,11 +165,9 @@ class WaitingRoom:
         task.add_done_callback(self._looking.discard)
 
     def _ask(self, question: Question) -> None:
-        for future in self._asking.get(question.run, ()):
-            if not future.done():
-                future.set_result(question)
+        for expected in self._awaited.get(question.run, ()):
+            expected.ask(question)
 
     def _resolve(self, run: UUID, outcome: Outcome) -> None:
-        for future in self._awaited.get(run, ()):
-            if not future.done():
-                future.set_result(outcome)
+        for expected in self._awaited.get(run, ()):
+            expected.tell(outcome)

@@ -1,5 +1,6 @@
 """JSON in and out: bodies are bounded before they are read, and carry the agent's name when they leave."""
 
+import asyncio
 import json
 import re
 from typing import Any
@@ -8,7 +9,11 @@ import orjson
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from shared.errors import BadInput, Conflict, NotFound, TryLater
+from shared.errors import BadInput, Conflict, Full, NotFound, TryLater
+
+BODY_WITHIN = 10.0
+FAIR_BYTES = 65_536
+"""Each such piece of a body gives one second more."""
 
 _HALVES = re.compile(r"[\ud800-\udfff]")
 
@@ -17,17 +22,30 @@ class TooLarge(BadInput):
     """The body is larger than this gateway takes."""
 
 
-async def read_json(request: Request, *, at_most: int) -> Any:
-    """The body's JSON. Raises ``TooLarge`` and ``BadInput``."""
+class TooSlow(BadInput):
+    """The body did not come in time."""
+
+
+async def read_json(request: Request, *, at_most: int, within: float = BODY_WITHIN) -> Any:
+    """The body's JSON; it must come ``within`` so many seconds, and what is large at a fair rate.
+
+    Raises ``TooLarge``, ``TooSlow`` and ``BadInput``.
+    """
     declared = request.headers.get("content-length", "0")
     if declared.isdecimal() and int(declared) > at_most:
         raise TooLarge("the body is too large")
     body = bytearray()
+    began = asyncio.get_running_loop().time()
     try:
-        async for piece in request.stream():
-            body += piece
-            if len(body) > at_most:
-                raise TooLarge("the body is too large")
+        async with asyncio.timeout_at(began + within) as bound:
+            async for piece in request.stream():
+                body += piece
+                if len(body) > at_most:
+                    raise TooLarge("the body is too large")
+                if len(body) > FAIR_BYTES:
+                    bound.reschedule(began + within + len(body) / FAIR_BYTES)
+    except TimeoutError as fault:
+        raise TooSlow("the body took too long to come") from fault
     except ClientDisconnect as fault:
         raise BadInput("the request was broken off") from fault
     try:
@@ -61,6 +79,8 @@ class Bodies:
         match fault:
             case TooLarge():
                 return self.json({"error": str(fault), **more}, 413)
+            case TooSlow():
+                return self.json({"error": str(fault), **more}, 408, {"Connection": "close"})
             case Conflict():
                 return self.json({"error": str(fault), **more}, 409)
             case NotFound():
@@ -68,7 +88,8 @@ class Bodies:
             case BadInput():
                 return self.json({"error": str(fault), **more}, 400)
             case TryLater():
+                status = 429 if isinstance(fault, Full) else 503
                 wait = max(1, round(fault.after))
-                return self.json({"error": str(fault), **more}, 503, {"Retry-After": str(wait)})
+                return self.json({"error": str(fault), **more}, status, {"Retry-After": str(wait)})
             case _:
                 raise fault

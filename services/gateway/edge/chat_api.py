@@ -1,7 +1,6 @@
 """Chat: a message in, the reply out, at once or as it is written."""
 
 import hashlib
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
@@ -12,22 +11,23 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from services.gateway.actions.follow_run import BEGINNING, follow_run
+from services.gateway.actions.take_leave import Departure
 from services.gateway.actions.wait_for_reply import Expected, WaitingRoom
+from services.gateway.actions.watch_runs import RunWatch
 from services.gateway.edge.bearer import scope_of
 from services.gateway.edge.bodies import Bodies, read_json
-from services.gateway.edge.event_stream import event_stream
+from services.gateway.edge.event_stream import EventStream, Seat, Seats
 from services.gateway.rules.chat_request import address_of, read_chat_request, read_idempotency_key, read_traceparent
 from services.gateway.rules.lucyd_dialect import chat_reply, question_reply, run_body
-from shared.actions.accept_message import accept_message
+from shared.actions.accept_message import Door, accept_message
 from shared.domain.run import Accepted, IdempotencyKey, NewRun, Question
-from shared.errors import BadInput, LucydError, NotFound, TryLater
+from shared.errors import BadInput, LucydError, NotFound
 from shared.ids import new_id
 from shared.messages.run_events import ACCEPTED_ID, RunEvent, accepted_event, id_order
-from shared.ports.bus import Announcements, RunStreams, WakeUps
+from shared.ports.bus import RunStreams, WakeUps
 from shared.ports.clock import Clock
 from shared.ports.control import Control
 from shared.ports.history import History, StoredRun
-from shared.ports.runs import Inbox
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +49,18 @@ class ChatManner:
 class ChatApi:
     """The routes under ``/api/v1/chat`` and ``/api/v1/runs``."""
 
-    inbox: Inbox
+    inbox: Door
     wake_ups: WakeUps
     control: Control
     streams: RunStreams
-    announcements: Announcements
+    watch: RunWatch
+    seats: Seats
     waiting: WaitingRoom
     history: History
     clock: Clock
     bodies: Bodies
     manner: ChatManner
+    departure: Departure
 
     def routes(self) -> list[Route]:
         """Where they are."""
@@ -85,10 +87,7 @@ class ChatApi:
 
     async def _reply(self, accepted: Accepted, expected: Expected) -> Response:
         run = {"run_id": str(accepted.run)}
-        try:
-            outcome = await expected.outcome(within=self.manner.wait)
-        except TryLater as fault:
-            return self.bodies.error(fault, **run)
+        outcome = await expected.outcome(within=self.manner.wait)
         if outcome is None:
             return self.bodies.json({"error": "processing timeout", **run}, 408)
         if isinstance(outcome, Question):
@@ -98,11 +97,20 @@ class ChatApi:
     async def chat_stream(self, request: Request) -> Response:
         """Send a message and follow its run."""
         try:
-            accepted = await self._accept(await self._new_run(request))
+            new = await self._new_run(request)
+            seat = self.seats.take()  # before anything is accepted
         except LucydError as fault:
             return self.bodies.error(fault)
+        try:
+            accepted = await self._accept(new)
+        except LucydError as fault:
+            seat.leave()
+            return self.bodies.error(fault)
+        except BaseException:
+            seat.leave()
+            raise
         # Told by ourselves: a client must know its run's id also when Redis is away.
-        return self._follow(accepted.run, ACCEPTED_ID, first=accepted_event(accepted.run, accepted.conversation))
+        return self._follow(accepted.run, ACCEPTED_ID, seat, first=accepted_event(accepted.run, accepted.conversation))
 
     async def run(self, request: Request) -> Response:
         """What is known of a run."""
@@ -120,24 +128,14 @@ class ChatApi:
                 id_order(after)
             except ValueError as fault:
                 raise BadInput("Last-Event-ID is not an event id of this API") from fault
+            seat = self.seats.take()
         except LucydError as fault:
             return self.bodies.error(fault)
-        return self._follow(run.id, after)
+        return self._follow(run.id, after, seat)
 
-    def _follow(self, run: UUID, after: str, *, first: RunEvent | None = None) -> Response:
-        async def events() -> AsyncIterator[RunEvent | None]:
-            if first is not None:
-                yield first
-            async for event in follow_run(
-                run,
-                after=after,
-                streams=self.streams,
-                announcements=self.announcements,
-                transcripts=self.history,
-            ):
-                yield event
-
-        return event_stream(events(), self.clock)
+    def _follow(self, run: UUID, after: str, seat: Seat, *, first: RunEvent | None = None) -> Response:
+        events = follow_run(run, after=after, streams=self.streams, watch=self.watch, transcripts=self.history)
+        return EventStream(events, clock=self.clock, departure=self.departure, seat=seat, first=first)
 
     async def _accept(self, new: NewRun) -> Accepted:
         return await accept_message(new, inbox=self.inbox, wake_ups=self.wake_ups, control=self.control)

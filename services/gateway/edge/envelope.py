@@ -1,10 +1,10 @@
 """What every request goes through: an id, the agent's name, one log event, and errors in one shape."""
 
+import os
 import time
-from uuid import uuid4
+from collections.abc import Iterable
 
 import structlog
-from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -19,15 +19,15 @@ class Envelope:
     def __init__(self, app: ASGIApp, *, agent: str) -> None:
         self._app = app
         # A header is latin-1; a name that is not stays in the JSON bodies only.
-        self._agent = agent if agent.isascii() and agent.isprintable() else ""
+        fits = agent and agent.isascii() and agent.isprintable()
+        self._agent = [(b"x-lucyd-agent", agent.encode())] if fits else []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve the request inside the envelope."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        given = Headers(scope=scope).get("x-request-id", "")
-        request_id = given if 0 < len(given) <= LONGEST_ID and given.isascii() and given.isprintable() else uuid4().hex
+        request_id = _given_id(scope["headers"]) or os.urandom(16).hex()
         started = time.perf_counter()
         status = 500
         begun = False
@@ -36,10 +36,7 @@ class Envelope:
             nonlocal status, begun
             if message["type"] == "http.response.start":
                 status, begun = message["status"], True
-                headers = MutableHeaders(scope=message)
-                headers["X-Request-Id"] = request_id
-                if self._agent:
-                    headers["X-Lucyd-Agent"] = self._agent
+                message["headers"] = [*message["headers"], (b"x-request-id", request_id.encode()), *self._agent]
             await send(message)
 
         try:
@@ -60,3 +57,12 @@ class Envelope:
                 milliseconds=milliseconds,
                 request_id=request_id,
             )
+
+
+def _given_id(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    """The id that the caller chose, if it can go into logs and headers as it is; else nothing."""
+    for name, value in headers:
+        if name == b"x-request-id":
+            given = value.decode("latin-1")
+            return given if len(given) <= LONGEST_ID and given.isascii() and given.isprintable() else ""
+    return ""

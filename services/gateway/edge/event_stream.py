@@ -1,33 +1,141 @@
 """Run events as server-sent events (WHATWG HTML, section 9.2); the event id resumes the stream."""
 
-from collections.abc import AsyncIterator
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
 from datetime import timedelta
 
 import orjson
-from starlette.responses import StreamingResponse
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
 
+from services.gateway.actions.take_leave import Departure
+from shared.errors import TryLater
 from shared.messages.run_events import RunEvent
 from shared.ports.clock import Clock
 
-KEEP_ALIVE = timedelta(seconds=15)
+SILENT_FOR = timedelta(seconds=10)
+"""A moment of silence is told with a comment when nothing was sent for so long. Such moments come at least every
+fifteen seconds."""
+
+COME_AGAIN = 5.0
+KEEP_ALIVE = b": keep-alive\n\n"
+HEADERS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+]
 
 
-def event_stream(events: AsyncIterator[RunEvent | None], clock: Clock) -> StreamingResponse:
-    """A response that sends each event as it comes, and a comment when nothing came for 15 seconds."""
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(_frames(events, clock), media_type="text/event-stream", headers=headers)
+class Seats:
+    """How many streams are open in this process, and how many may be."""
+
+    def __init__(self, most: int) -> None:
+        self._free = most
+
+    def take(self) -> "Seat":
+        """One more stream. Raises ``TryLater`` when there are too many."""
+        if self._free <= 0:
+            raise TryLater("too many streams are open here", after=COME_AGAIN)
+        self._free -= 1
+        return Seat(self)
+
+    def give_back(self) -> None:
+        """One less."""
+        self._free += 1
 
 
-async def _frames(events: AsyncIterator[RunEvent | None], clock: Clock) -> AsyncIterator[bytes]:
-    sent_at = clock.monotonic()
-    async for event in events:
-        if event is not None:
-            yield frame(event)
-        elif clock.monotonic() - sent_at < KEEP_ALIVE.total_seconds():
-            continue
-        else:
-            yield b": keep-alive\n\n"
-        sent_at = clock.monotonic()
+class Seat:
+    """Of one stream; ``leave`` it once the stream has ended, or was never begun."""
+
+    __slots__ = ("_seats",)
+
+    def __init__(self, seats: Seats) -> None:
+        self._seats: Seats | None = seats
+
+    def leave(self) -> None:
+        """Free it. Again does nothing."""
+        if self._seats is not None:
+            self._seats.give_back()
+        self._seats = None
+
+
+class EventStream(Response):
+    """A response that sends ``first`` at once and each event as it comes, and ends when its client or we ourselves go.
+
+    A client that does not read holds up nothing but its own stream: what comes next is read when it has taken what
+    came before.
+    """
+
+    def __init__(
+        self,
+        events: AsyncGenerator[RunEvent | None, None],
+        *,
+        clock: Clock,
+        departure: Departure,
+        seat: Seat,
+        first: RunEvent | None = None,
+    ) -> None:
+        self.status_code = 200
+        self.background = None
+        self.raw_headers = list(HEADERS)
+        self._events = events
+        self._clock = clock
+        self._departure = departure
+        self._seat = seat
+        self._first = first
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send everything."""
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - for the type checker
+        left = False
+
+        def leave(_: object) -> None:
+            nonlocal left
+            if not task.done() and not is_over:
+                left = True
+                task.cancel()
+
+        is_over = False
+        leaving = asyncio.create_task(_until_disconnected(receive))
+        leaving.add_done_callback(leave)
+        try:
+            async with contextlib.aclosing(self._events):
+                await self._send(send, only_head=scope["method"] == "HEAD")
+        except asyncio.CancelledError:
+            if not left or task.uncancel() > 0:
+                raise
+        finally:
+            is_over = True
+            leaving.cancel()
+            self._seat.leave()
+
+    async def _send(self, send: Send, *, only_head: bool) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        if only_head:  # nothing of the body would ever be sent, and its connection would wait for the end of the run
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            return
+        if self._first is not None:
+            await send(_body(frame(self._first)))
+        silent_from = self._clock.monotonic()
+        async for event in self._events:
+            now = self._clock.monotonic()
+            if event is not None or now - silent_from >= SILENT_FOR.total_seconds():
+                await send(_body(KEEP_ALIVE if event is None else frame(event)))
+                silent_from = now
+            if self._departure.streams_end:
+                break
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _until_disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _body(data: bytes) -> Message:
+    return {"type": "http.response.body", "body": data, "more_body": True}
 
 
 def frame(event: RunEvent) -> bytes:

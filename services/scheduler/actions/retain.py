@@ -20,6 +20,11 @@ RESERVATIONS_FOR = timedelta(days=7)
 EACH_AT_MOST = timedelta(seconds=30)
 """What is left after that is left to the next time."""
 
+MOST_OFTEN = timedelta(seconds=10)
+LEAST_OFTEN = timedelta(minutes=10)
+"""At 150 runs a second a million rows come in an hour; so often, and so long for each kind, ten times that can go."""
+
+
 BREATHER = timedelta(milliseconds=20)
 
 Forget = Callable[[], Awaitable[int]]
@@ -31,8 +36,15 @@ class Kept:
 
     streams: timedelta
     events: timedelta | None
+    deliveries: timedelta | None
     runs: timedelta | None
     costs_months: int
+
+    @property
+    def look_every(self) -> timedelta:
+        """How often to look: four times within the shortest time that something is kept; every ten minutes at least."""
+        shortest = min(time for time in (self.streams, self.events, self.deliveries, self.runs) if time is not None)
+        return max(MOST_OFTEN, min(LEAST_OFTEN, shortest / 4))
 
 
 async def retain(kept: Kept, upkeep: Upkeep, clock: Clock) -> Mapping[str, int]:
@@ -47,6 +59,9 @@ async def retain(kept: Kept, upkeep: Upkeep, clock: Clock) -> Mapping[str, int]:
     if kept.events is not None:
         steps["events"] = partial(upkeep.forget_events, older_than=kept.events, limit=BATCH)
         steps["sentences"] = partial(upkeep.forget_sentences, older_than=kept.events, limit=BATCH)
+    if kept.deliveries is not None:
+        steps["deliveries"] = partial(upkeep.forget_deliveries, older_than=kept.deliveries, limit=BATCH)
+        steps["webhooks"] = partial(upkeep.forget_webhooks, older_than=kept.deliveries, limit=BATCH)
     if kept.runs is not None:  # after the keys, since a run lives as long as its key
         steps["runs"] = partial(upkeep.forget_runs, older_than=kept.runs, limit=BATCH)
     if kept.costs_months:

@@ -14,10 +14,12 @@ from services.telegram_bridge.ports import BotAccount, Refused, TelegramState, T
 from services.telegram_bridge.rules.backoff import Backoff
 from services.telegram_bridge.rules.message import (
     DONE_BEFORE,
+    FULL,
     NO_MORE,
     NOT_TAKEN,
     SENT_AGAIN,
     Manner,
+    full_id,
     notice_of,
     run_of,
     sentence_id,
@@ -25,13 +27,12 @@ from services.telegram_bridge.rules.message import (
 from services.telegram_bridge.rules.people import People
 from services.telegram_bridge.rules.place import Place
 from services.telegram_bridge.rules.updates import ButtonPressed, OtherMessage, PassedOver, TextMessage, Update
-from shared.actions.accept_message import accept_message
-from shared.errors import BadInput, TryLater
+from shared.actions.accept_message import Door, accept_message
+from shared.errors import BadInput, Full, TryLater
 from shared.ids import new_id
 from shared.ports.bus import WakeUps
 from shared.ports.clock import Clock
 from shared.ports.deliveries import Deliveries
-from shared.ports.runs import Inbox
 
 Done = TypeVar("Done")
 
@@ -56,7 +57,7 @@ class Doorway:
 
     bot: int
     account: BotAccount
-    inbox: Inbox
+    inbox: Door
     wake_ups: WakeUps
     deliveries: Deliveries
     people: People
@@ -115,11 +116,23 @@ async def _accept(door: Doorway, message: TextMessage) -> None:
     run = run_of(new_id(), message, bot=door.bot, people=door.people, manner=door.manner)
     try:
         accepted = await accept_message(run, inbox=door.inbox, wake_ups=door.wake_ups)
+    except Full as fault:
+        if fault.of_all:
+            raise  # nobody's fault in particular: Telegram keeps it, with all that come after it
+        await _turn_away(door, message, fault)
     except BadInput as fault:
         # Waiting would hold up everybody behind it, and no repetition makes it good.
         log.error("update_refused", update=message.update, reason=str(fault))  # noqa: TRY400 - it is one sentence
     else:
         log.info("message_accepted", run=str(accepted.run), update=message.update, new=accepted.created)
+
+
+async def _turn_away(door: Doorway, message: TextMessage, fault: Full) -> None:
+    """Waiting would hold up everybody for one who writes faster than is answered; that one is told, once a minute."""
+    log.warning("message_turned_away", update=message.update, sender=message.sender, reason=str(fault))
+    notice = full_id(message, bot=door.bot, minute=int(door.clock.now().timestamp() // 60))
+    if await door.deliveries.notice(notice, message.place.conversation, text=FULL):
+        door.nudge()
 
 
 async def _decline(door: Doorway, message: OtherMessage) -> None:

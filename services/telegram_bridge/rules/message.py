@@ -11,6 +11,7 @@ from services.telegram_bridge.rules.updates import OtherMessage, TextMessage
 from shared.domain.run import Address, IdempotencyKey, NewRun
 
 NOT_TAKEN = "I can only take text messages for now. What you sent has not reached me."
+FULL = "Too many of your messages wait to be answered. What you send now does not reach me; please send it again later."
 SENT_AGAIN = "I send it again."
 DONE_BEFORE = "That was done before."
 NO_MORE = "That is no longer possible."
@@ -62,6 +63,11 @@ def sentence_id(message: OtherMessage, *, bot: int) -> UUID:
     """The id of what is said about this message: one for each update, and one for all parts of an album."""
     part = f"album {message.album}" if message.album is not None else str(message.update)
     return uuid5(_SENTENCES, f"{bot} {message.place.conversation} {part}")
+
+
+def full_id(message: TextMessage, *, bot: int, minute: int) -> UUID:
+    """The id of what is said when no more is taken: once a minute, however many messages come."""
+    return uuid5(_SENTENCES, f"{bot} {message.place.conversation} full {minute}")
 
 
 def again_data(notice: UUID) -> str:

@@ -8,7 +8,7 @@ from shared.adapters.inmemory.rows import ConversationRow, KeyRow, RunRow
 from shared.adapters.inmemory.tables import Tables, as_json
 from shared.domain.consent import says_yes
 from shared.domain.run import UNDERSTANDS, Accepted, NewRun
-from shared.errors import Conflict, TryLater
+from shared.errors import Conflict, Full
 
 INTERRUPTED = "A newer message took its place."
 
@@ -27,9 +27,9 @@ def accept(tables: Tables, new: NewRun) -> Accepted:
     head = line[0] if line else None
     if head is not None and new.when_busy == "reject":
         raise Conflict("the conversation is busy")
-    answers = head if head is not None and _is_answer(tables, head, new) else None
+    answers = head if head is not None and is_answer(tables, head, new) else None
     if answers is None and len(line) >= new.capacity:
-        raise TryLater("too many messages wait in this conversation", after=5.0)
+        raise Full("too many messages wait in this conversation", after=5.0)
     # From here on nothing is refused: what is written below stays.
     if key is not None:
         tables.idempotency[key.scope, key.key] = KeyRow(key.body_hash, new.id, now + key.lives)
@@ -44,7 +44,7 @@ def accept(tables: Tables, new: NewRun) -> Accepted:
     return _accepted(run, created=True, cancels=cancels)
 
 
-def _is_answer(tables: Tables, head: RunRow, new: NewRun) -> bool:
+def is_answer(tables: Tables, head: RunRow, new: NewRun) -> bool:
     """The asked person's next text is the answer."""
     asked = head.state == "waiting" and bool(tables.pending(head.id))
     return asked and new.kind == "message" and new.sender == head.sender and new.when_busy != "interrupt"

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -96,7 +96,7 @@ class InMemoryBus:
 
     async def take(self, *, limit: int, wait: timedelta) -> Sequence[WakeUp]:
         """See ``WakeUps.take``. The wait is of real time, as nobody moves the clock meanwhile."""
-        if not self._fresh():
+        if wait and not self._fresh():
             self._arrived.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(wait.total_seconds(), LONGEST_WAIT)):
@@ -185,7 +185,7 @@ class InMemoryBus:
     def _add_wake_up(self, wake_up: WakeUp) -> None:
         self._entries += 1
         name = f"{self._entries}-0"
-        self._kept.inbound[name] = _Entry(WakeUp(wake_up.conversation, wake_up.run, wake_up.traceparent, name))
+        self._kept.inbound[name] = _Entry(replace(wake_up, entry=name))
         self._arrived.set()
 
     def _add_event(self, run: UUID, event: RunEvent) -> None:

@@ -1,12 +1,13 @@
 """Runs, without a Postgres: the same promises over dictionaries."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from shared.adapters.inmemory.accept import accept
+from shared.adapters.inmemory.accept import accept, is_answer
 from shared.adapters.inmemory.answer import decide, questions
 from shared.adapters.inmemory.cancel import cancel, cancel_overdue, cancels
 from shared.adapters.inmemory.claim import Asked, claim
@@ -46,6 +47,19 @@ class InMemoryRuns:
         """See ``Inbox.accept``."""
         await asyncio.sleep(0)  # others have a turn before this transaction, never inside it
         return accept(self._tables, new)
+
+    async def open_runs(self) -> Mapping[str, int]:
+        """See ``Inbox.open_runs``."""
+        return Counter(run.principal for run in self._tables.runs.values() if run.state in OPEN_STATES)
+
+    async def adds_nothing(self, new: NewRun) -> bool:
+        """See ``Inbox.adds_nothing``."""
+        tables, key = self._tables, new.idempotency
+        known = tables.idempotency.get((key.scope, key.key)) if key is not None else None
+        if known is not None and known.expires_at >= tables.clock.now():
+            return True
+        line = tables.line(new.address.conversation)
+        return bool(line) and is_answer(tables, line[0], new)
 
     async def cancel(self, run: UUID, *, reason: str) -> CancelAnswer:
         """See ``Inbox.cancel``."""
@@ -134,7 +148,13 @@ class InMemoryRuns:
         return hand_back(self._tables, conversation, worker=worker, epoch=epoch, unbegun=unbegun)
 
     async def orphans(
-        self, *, older_than: timedelta, limit: int, worker: UUID | None = None, in_hand: Sequence[str] = ()
+        self,
+        *,
+        older_than: timedelta,
+        limit: int,
+        worker: UUID | None = None,
+        in_hand: Sequence[str] = (),
+        full: Sequence[str] = (),
     ) -> Sequence[str]:
         """See ``Runs.orphans``."""
         before = self._tables.clock.now() - older_than
@@ -142,11 +162,18 @@ class InMemoryRuns:
         for run in sorted(self._tables.runs.values(), key=lambda run: run.accepted_at):
             if not self._is_ready(run) or run.needs > UNDERSTANDS or run.accepted_at >= before:
                 continue
+            if run.principal in full:
+                continue
             owner = self._tables.conversations[run.conversation].owner
             forgotten = owner is not None and owner == worker and run.conversation not in in_hand
             if owner is None or forgotten or not self._tables.lives(owner):
                 oldest.setdefault(run.conversation, run)
         return list(oldest)[:limit]
+
+    async def principals(self, conversations: Sequence[str]) -> Mapping[str, str]:
+        """See ``Runs.principals``."""
+        held = self._tables.conversations
+        return {key: held[key].principal for key in conversations if key in held}
 
     async def overtaken(self, epochs: Mapping[str, int], *, worker: UUID) -> Sequence[str]:
         """See ``Runs.overtaken``."""

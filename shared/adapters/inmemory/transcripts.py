@@ -1,6 +1,7 @@
 """What was told of runs, without a Postgres."""
 
 import asyncio
+from collections.abc import Mapping
 from uuid import UUID
 
 from shared.adapters.inmemory.tables import Tables, as_json
@@ -30,3 +31,10 @@ class InMemoryTranscripts:
             return ToldSoFar(events, row.keep)
         end = row.terminal or terminal_id(row.epoch)
         return ToldSoFar(events, end, FinishedRun(run, row.conversation, end, as_json(row.outcome or {})))
+
+    async def moved(self, known: Mapping[UUID, str]) -> Mapping[UUID, str]:
+        """See ``Transcripts.moved``."""
+        await asyncio.sleep(0)
+        rows = [row for run in known if (row := self._tables.runs.get(run)) is not None]
+        stands = {row.id: row.keep if row.finished_at is None else "ended" for row in rows}
+        return {run: text for run, text in stands.items() if text != known[run]}

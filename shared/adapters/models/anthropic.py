@@ -6,13 +6,15 @@ Imported only when such a model is configured: the SDK alone costs more than a s
 import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import cast
 
 import anthropic
 import httpx2
 
 from shared.adapters.models.anthropic_wire import AnthropicAnswer, request_body
-from shared.adapters.models.vendor_call import CALL_ID_HEADER, CONNECTION, Vendor, call_vendor, refusal_of, secrets_of
+from shared.adapters.models.sender import CALL_ID_HEADER, Post, Sender, open_sender
+from shared.adapters.models.vendor_call import CONNECTION, Vendor, call_vendor, refusal_of, secrets_of
 from shared.adapters.models.wire_json import to_wire
 from shared.domain.provider import ModelSpec
 from shared.ports.model import ModelAnswer, ModelRequest, OnDelta
@@ -26,9 +28,9 @@ _PLACEHOLDER_KEY = "no-key"
 class AnthropicModel:
     """One configured model; calls may overlap, they share the client's connections."""
 
-    def __init__(self, spec: ModelSpec, client: anthropic.AsyncAnthropic) -> None:
+    def __init__(self, spec: ModelSpec, sender: Sender) -> None:
         self._spec = spec
-        self._client = client
+        self._sender = sender
         self._vendor = Vendor(errors=anthropic.AnthropicError, secrets=secrets_of(spec), refusal=refusal_of(spec))
 
     @property
@@ -40,32 +42,28 @@ class AnthropicModel:
         """Ask once; see the port."""
         answer = AnthropicAnswer()
         await call_vendor(
-            self._send(request),
+            self._sender,
+            to_wire(request_body(self._spec, request)),
             answer,
             on_delta if self._spec.supports_streaming else None,
+            call_id=str(request.call_id),
             vendor=self._vendor,
             timeout=request.timeout,
         )
         return answer.answer(request)
 
-    async def _send(self, request: ModelRequest) -> httpx2.Response:
-        response = await self._client.post(
-            "/v1/messages",
-            cast_to=httpx2.Response,
-            content=to_wire(request_body(self._spec, request)),
-            options={"headers": {CALL_ID_HEADER: str(request.call_id)}},
-            # Not the API's streaming but the transport's: the head of the answer says how to read the rest.
-            stream=True,
-            stream_cls=anthropic.AsyncStream[object],
-        )
-        return cast(httpx2.Response, response)
-
 
 @asynccontextmanager
 async def open_anthropic(spec: ModelSpec) -> AsyncIterator[AnthropicModel]:
-    """The model with its own client, closed on leaving."""
+    """The model with its own connections, closed on leaving."""
     # At DEBUG the SDK logs whole requests, and what people write never goes into a log.
     logging.getLogger("anthropic").setLevel(logging.INFO)
+    async with open_sender(partial(_open_sdk, spec), configured=spec.headers) as sender:
+        yield AnthropicModel(spec, sender)
+
+
+@asynccontextmanager
+async def _open_sdk(spec: ModelSpec, http_client: httpx2.AsyncClient | None) -> AsyncIterator[Post]:
     async with anthropic.AsyncAnthropic(
         api_key=spec.api_key or _PLACEHOLDER_KEY,
         base_url=spec.base_url or VENDOR_URL,
@@ -74,8 +72,22 @@ async def open_anthropic(spec: ModelSpec) -> AsyncIterator[AnthropicModel]:
         timeout=CONNECTION,
         default_headers=cast(Mapping[str, str], _headers(spec)),
         open_telemetry=False,
+        http_client=http_client,
     ) as client:
-        yield AnthropicModel(spec, client)
+
+        async def post(content: bytes, call_id: str) -> httpx2.Response:
+            response = await client.post(
+                "/v1/messages",
+                cast_to=httpx2.Response,
+                content=content,
+                options={"headers": {CALL_ID_HEADER: call_id}},
+                # Not the API's streaming but the transport's: the head of the answer says how to read the rest.
+                stream=True,
+                stream_cls=anthropic.AsyncStream[object],
+            )
+            return cast(httpx2.Response, response)
+
+        yield post
 
 
 def _headers(spec: ModelSpec) -> Mapping[str, str | anthropic.Omit]:

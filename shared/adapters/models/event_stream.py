@@ -8,31 +8,35 @@ class EventStream:
     """Feed it chunks of any size; it returns the data of every event that has become whole."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest: list[bytes] = []
         self._data: list[bytes] = []
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The data of the events that ``chunk`` completed, in order."""
-        lines = (self._rest + chunk).split(b"\n") if self._rest else chunk.split(b"\n")
-        self._rest = lines.pop()
-        events: list[bytes] = []
-        for line in lines:
-            self._line(line, events)
-        return events
+        first, *lines = chunk.split(b"\n")
+        self._rest.append(first)
+        if not lines:
+            # Kept in pieces: a line of megabytes must not be copied for each of its chunks.
+            return []
+        lines.insert(0, b"".join(self._rest))
+        self._rest = [lines.pop()]
+        return self._whole(lines)
 
     def close(self) -> list[bytes]:
         """What the end of the stream completes: some servers leave out the empty line after their last event."""
-        events: list[bytes] = []
-        self._line(self._rest, events)
-        self._rest = b""
-        self._line(b"", events)
-        return events
+        last, self._rest = b"".join(self._rest), []
+        return self._whole([last, b""])
 
-    def _line(self, line: bytes, events: list[bytes]) -> None:
-        line = line.removesuffix(b"\r")
-        if not line:
-            if self._data:
-                events.append(b"\n".join(self._data))
-                self._data = []
-        elif line.startswith(b"data:"):
-            self._data.append(line[5:].removeprefix(b" "))
+    def _whole(self, lines: list[bytes]) -> list[bytes]:
+        events: list[bytes] = []
+        data = self._data
+        for line in lines:
+            if line[-1:] == b"\r":
+                line = line[:-1]
+            if not line:
+                if data:
+                    events.append(data[0] if len(data) == 1 else b"\n".join(data))
+                    data.clear()
+            elif line[:5] == b"data:":
+                data.append(line[6:] if line[5:6] == b" " else line[5:])
+        return events

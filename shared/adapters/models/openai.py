@@ -5,13 +5,15 @@ Imported only when such a model is configured: the SDK alone costs most of a sec
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import cast
 
 import httpx2
 import openai
 
 from shared.adapters.models.openai_wire import OpenAIAnswer, request_body
-from shared.adapters.models.vendor_call import CALL_ID_HEADER, CONNECTION, Vendor, call_vendor, refusal_of, secrets_of
+from shared.adapters.models.sender import CALL_ID_HEADER, Post, Sender, open_sender
+from shared.adapters.models.vendor_call import CONNECTION, Vendor, call_vendor, refusal_of, secrets_of
 from shared.adapters.models.wire_json import to_wire
 from shared.domain.provider import ModelSpec
 from shared.ports.model import ModelAnswer, ModelRequest, OnDelta
@@ -26,9 +28,9 @@ _PLACEHOLDER_KEY = "no-key"
 class OpenAIModel:
     """One configured model; calls may overlap, they share the client's connections."""
 
-    def __init__(self, spec: ModelSpec, client: openai.AsyncOpenAI) -> None:
+    def __init__(self, spec: ModelSpec, sender: Sender) -> None:
         self._spec = spec
-        self._client = client
+        self._sender = sender
         self._vendor = Vendor(errors=openai.OpenAIError, secrets=secrets_of(spec), refusal=refusal_of(spec))
 
     @property
@@ -40,30 +42,26 @@ class OpenAIModel:
         """Ask once; see the port."""
         answer = OpenAIAnswer()
         await call_vendor(
-            self._send(request),
+            self._sender,
+            to_wire(request_body(self._spec, request)),
             answer,
             on_delta if self._spec.supports_streaming else None,
+            call_id=str(request.call_id),
             vendor=self._vendor,
             timeout=request.timeout,
         )
         return answer.answer(request)
 
-    async def _send(self, request: ModelRequest) -> httpx2.Response:
-        response = await self._client.post(
-            "/chat/completions",
-            cast_to=httpx2.Response,
-            content=to_wire(request_body(self._spec, request)),
-            options={"headers": {CALL_ID_HEADER: str(request.call_id)}},
-            # Not the API's streaming but the transport's: the head of the answer says how to read the rest.
-            stream=True,
-            stream_cls=openai.AsyncStream[object],
-        )
-        return cast(httpx2.Response, response)
-
 
 @asynccontextmanager
 async def open_openai(spec: ModelSpec) -> AsyncIterator[OpenAIModel]:
-    """The model with its own client, closed on leaving."""
+    """The model with its own connections, closed on leaving."""
+    async with open_sender(partial(_open_sdk, spec), configured=spec.headers) as sender:
+        yield OpenAIModel(spec, sender)
+
+
+@asynccontextmanager
+async def _open_sdk(spec: ModelSpec, http_client: httpx2.AsyncClient | None) -> AsyncIterator[Post]:
     async with openai.AsyncOpenAI(
         api_key=spec.api_key or _PLACEHOLDER_KEY,
         base_url=spec.base_url or VENDOR_URL,
@@ -71,5 +69,19 @@ async def open_openai(spec: ModelSpec) -> AsyncIterator[OpenAIModel]:
         max_retries=0,
         timeout=CONNECTION,
         default_headers=dict(spec.headers),
+        http_client=http_client,
     ) as client:
-        yield OpenAIModel(spec, client)
+
+        async def post(content: bytes, call_id: str) -> httpx2.Response:
+            response = await client.post(
+                "/chat/completions",
+                cast_to=httpx2.Response,
+                content=content,
+                options={"headers": {CALL_ID_HEADER: call_id}},
+                # Not the API's streaming but the transport's: the head of the answer says how to read the rest.
+                stream=True,
+                stream_cls=openai.AsyncStream[object],
+            )
+            return cast(httpx2.Response, response)
+
+        yield post

@@ -5,6 +5,7 @@ Many servers speak this wire and few speak it alike; what is known to differ is 
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -64,6 +65,7 @@ def _answer_limit(spec: ModelSpec, asked: int | None) -> dict[str, int]:
     return {"max_completion_tokens": min(asked * 4, spec.max_tokens) if asked else spec.max_tokens}
 
 
+@cache
 def _is_vendor(base_url: str | None) -> bool:
     return base_url is None or urlsplit(base_url).hostname == VENDOR_HOST
 
@@ -219,8 +221,11 @@ class OpenAIAnswer:
     def _hear(self, said: dict[str, Any]) -> list[Delta]:
         deltas: list[Delta] = []
         # Servers that moved from one name to the other send both for a while, with the same text.
-        if thought := next((said[name] for name in _THINKING_FIELDS if isinstance(said.get(name), str)), ""):
-            deltas += self._told([("thinking", thought)])
+        for name in _THINKING_FIELDS:
+            if isinstance(thought := said.get(name), str):
+                if thought:
+                    deltas += self._told([("thinking", thought)])
+                break
         if content := said.get("content"):
             deltas += self._told(self._spans.feed(_as_text(content)))
         if refusal := said.get("refusal"):

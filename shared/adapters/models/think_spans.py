@@ -1,6 +1,6 @@
 """``<think>...</think>`` inside a model's text is thinking, also when a tag is cut in two by the stream. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
 
@@ -28,11 +28,14 @@ class ThinkSpans:
 
     def feed(self, piece: str) -> list[Delta]:
         """The parts that ``piece`` settled, neighbours of one kind joined."""
-        return _joined(self._settle(self._held + piece, at_end=False))
+        if "<" not in piece and not self._held and not self._skip_space:
+            # Nearly every piece: no tag can begin in it, and none has begun before it.
+            return list(self._tell(piece))
+        return joined(self._settle(self._held + piece, at_end=False))
 
     def close(self) -> list[Delta]:
         """What was held back: at the end of the text half a tag is only text."""
-        return _joined(self._settle(self._held, at_end=True))
+        return joined(self._settle(self._held, at_end=True)) if self._held else []
 
     def _settle(self, text: str, *, at_end: bool) -> Iterator[Delta]:
         while True:
@@ -77,5 +80,6 @@ def _half_a_tag(text: str, tag: str) -> int:
     return next((size for size in range(min(len(tag) - 1, len(text)), 0, -1) if text.endswith(tag[:size])), 0)
 
 
-def _joined(parts: Iterator[Delta]) -> list[Delta]:
+def joined(parts: Iterable[Delta]) -> list[Delta]:
+    """The same parts, with neighbours of one kind made one."""
     return [(kind, "".join(part for _, part in group)) for kind, group in groupby(parts, key=itemgetter(0))]

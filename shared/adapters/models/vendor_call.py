@@ -1,13 +1,11 @@
 """One call over HTTP: send, read what comes, translate what goes wrong. Both vendors' adapters go this way.
 
-The SDKs do what they are good at (addresses, authentication, connections, refusals); the body goes in and the answer
-comes out as bytes through their public ``client.post(..., content=..., cast_to=httpx2.Response)``, because their typed
-paths cost more time than everything else in a call. Measured (4 kB system, 21 messages, 8 chunks, one busy core):
-1.4-1.5 ms of CPU per streamed call with either SDK, against 7.9-11 ms (openai) and 2.7 ms (anthropic) by ``create``.
+The body goes in and the answer comes out as bytes (``sender`` says how), because the SDKs' typed paths cost more time
+than everything else in a call, and their untyped ones still most of it: docs/adr/0016-lines-of-our-own-to-models.md.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Collection
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,19 +16,16 @@ import orjson
 
 from shared.adapters.models.event_stream import EventStream
 from shared.adapters.models.faults import ErrorInAnswer, broken_answer, fault_of_error, fault_of_status, lost_connection
+from shared.adapters.models.reply import Reply
+from shared.adapters.models.sender import Sender
+from shared.adapters.models.think_spans import Delta, joined
 from shared.adapters.models.wire_answer import WireAnswer
 from shared.domain.provider import ModelSpec
 from shared.errors import LucydError, ModelRejected, ModelTimeout
 from shared.ports.model import OnDelta
 
-CALL_ID_HEADER = "X-Lucyd-Call-Id"
-"""The provider, or whoever stands before it, can tell by it that two requests are one call."""
-
 CONNECTION = httpx2.Timeout(None, connect=10.0)
 """Seconds to connect. Everything after that is bounded by the call's own timeout, which covers reading too."""
-
-_LEFTOVERS = 0.1
-"""Seconds spent on reading what follows an end marker, so that the connection can be used again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +52,12 @@ def refusal_of(spec: ModelSpec) -> str:
 
 
 async def call_vendor(
-    sending: Awaitable[httpx2.Response],
+    sender: Sender,
+    body: bytes,
     answer: WireAnswer,
     on_delta: OnDelta | None,
     *,
+    call_id: str,
     vendor: Vendor,
     timeout: timedelta,
 ) -> None:
@@ -68,16 +65,16 @@ async def call_vendor(
 
     Raises ``TryLater``, ``ModelRejected`` and ``ModelTimeout`` as the port promises; what ``on_delta`` raises passes.
     """
-    response: httpx2.Response | None = None
-    rest: AsyncIterator[bytes] | None = None
+    reply: Reply | None = None
     try:
         async with asyncio.timeout(timeout.total_seconds()) as limit:
-            response = await sending
-            if on_delta is not None and _is_stream(response):
-                rest = response.aiter_bytes()
-                await _read_events(rest, answer, on_delta)
+            reply = await sender.send(body, call_id)
+            if reply.status >= 300:
+                raise _refusal(reply, await _read_all(reply), vendor)
+            if on_delta is not None and _is_stream(reply):
+                await _read_events(reply, answer, on_delta)
             else:
-                _read_whole(response, await response.aread(), answer, on_delta)
+                _take_whole(reply, await _read_all(reply), answer, on_delta)
     except TimeoutError as error:
         if not limit.expired():
             raise
@@ -88,36 +85,52 @@ async def call_vendor(
     except (vendor.errors, httpx2.HTTPError) as error:
         raise _fault(error, vendor) from error
     finally:
-        if response is not None:
-            await _let_go(response, rest if answer.finished else None)
+        if reply is not None:
+            await reply.let_go(finished=answer.finished)
 
 
-def _is_stream(response: httpx2.Response) -> bool:
-    kind = response.headers.get("content-type", "")
+def _is_stream(reply: Reply) -> bool:
+    kind = reply.headers.get("content-type", "")
     # Some servers answer whole although asked to stream, and some call their stream text/plain.
     return "json" not in kind and "html" not in kind
 
 
-async def _read_events(chunks: AsyncIterator[bytes], answer: WireAnswer, on_delta: OnDelta) -> None:
+async def _read_all(reply: Reply) -> bytes:
+    pieces = []
+    while piece := await reply.read():
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+async def _read_events(reply: Reply, answer: WireAnswer, on_delta: OnDelta) -> None:
     events = EventStream()
-    async for chunk in chunks:
-        for data in events.feed(chunk):
-            for kind, piece in answer.event(data):
-                on_delta(kind, piece)
-            if answer.finished:
-                return
-    for data in events.close():
-        for kind, piece in answer.event(data):
-            on_delta(kind, piece)
+    while chunk := await reply.read():
+        _hear(events.feed(chunk), answer, on_delta)
+        if answer.finished:
+            return
+    _hear(events.close(), answer, on_delta)
     if not answer.complete:
         raise broken_answer("the stream ended before its end marker")
 
 
-def _read_whole(response: httpx2.Response, content: bytes, answer: WireAnswer, on_delta: OnDelta | None) -> None:
+def _hear(events: list[bytes], answer: WireAnswer, on_delta: OnDelta) -> None:
+    """Take what came together, and tell it together: every piece that is told costs whoever passes it on."""
+    deltas: list[Delta] = []
+    try:
+        for data in events:
+            deltas += answer.event(data)
+            if answer.finished:
+                break
+    finally:
+        for kind, piece in deltas if len(deltas) < 2 else joined(deltas):
+            on_delta(kind, piece)
+
+
+def _take_whole(reply: Reply, content: bytes, answer: WireAnswer, on_delta: OnDelta | None) -> None:
     try:
         body: Any = orjson.loads(content)
     except orjson.JSONDecodeError as error:
-        if "html" in response.headers.get("content-type", "") or content.lstrip().startswith(b"<"):
+        if "html" in reply.headers.get("content-type", "") or content.lstrip().startswith(b"<"):
             raise ModelRejected("The model provider answered with a web page: is its base_url right?") from error
         raise broken_answer("it is not JSON") from error
     if not isinstance(body, dict):
@@ -125,6 +138,13 @@ def _read_whole(response: httpx2.Response, content: bytes, answer: WireAnswer, o
     for kind, piece in answer.whole(body):
         if on_delta is not None:
             on_delta(kind, piece)
+
+
+def _refusal(reply: Reply, content: bytes, vendor: Vendor) -> LucydError:
+    body: Any = content.decode("utf-8", "replace").strip()
+    with suppress(orjson.JSONDecodeError):
+        body = orjson.loads(content)
+    return fault_of_status(reply.status, body, reply.headers, secrets=vendor.secrets, refusal=vendor.refusal)
 
 
 def _fault(error: Exception, vendor: Vendor) -> LucydError:
@@ -137,15 +157,7 @@ def _fault(error: Exception, vendor: Vendor) -> LucydError:
             secrets=vendor.secrets,
             refusal=vendor.refusal,
         )
+    if isinstance(error, httpx2.HTTPError):
+        return lost_connection(error)
     # The SDKs wrap the transport's error; a connection that could not be made in time is a lost connection, too.
     return lost_connection(error.__cause__ or error)
-
-
-async def _let_go(response: httpx2.Response, rest: AsyncIterator[bytes] | None) -> None:
-    # An answer in hand must not be lost to what happens on the wire after its end.
-    with suppress(TimeoutError, httpx2.HTTPError):
-        if rest is not None:
-            async with asyncio.timeout(_LEFTOVERS):
-                async for _ in rest:
-                    pass
-        await response.aclose()

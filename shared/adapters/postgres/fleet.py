@@ -26,6 +26,7 @@ DRAIN = "update workers set state = 'draining' where id = %s and state = 'alive'
 BEAT = """
 update workers set beat = beat + 1, beat_at = now() where id = %s and state in ('alive', 'draining') returning beat
 """
+SAID_GOODBYE = "select from workers where id = %s and state = 'stopped'"
 
 BEAT_EVERY = timedelta(seconds=2)
 BUSY = timedelta(seconds=2.2)
@@ -115,6 +116,8 @@ def _beat(url: str, worker: UUID, beat: Beat, stop: threading.Event, on_fenced: 
             if connection is None:
                 connection = psycopg.connect(conninfo(url, application="lucyd beat"), autocommit=True)
             row = connection.execute(BEAT, (worker,)).fetchone()
+            if row is None and connection.execute(SAID_GOODBYE, (worker,)).fetchone() is not None:
+                break  # it is on its way out, and nobody has fenced it
         except psycopg.OperationalError:
             # Postgres is away or the line broke: the age of the last beat says so to those who ask.
             with contextlib.suppress(psycopg.Error):

@@ -15,15 +15,19 @@ RUN = """
 select id, conversation, principal, session, ordinal, kind, state, attempts, accepted_at, finished_at, outcome
 from runs where id = %s
 """
+# First which ones, then their figures: of thousands of open sessions a few hundred are shown.
 SESSIONS = """
 select s.id, s.conversation, s.contact, s.model, s.created_at, s.updated_at,
        (select count(*) from messages m where m.session = s.id and m.ordinal >= s.live_from and not m.dropped),
        s.compaction_count, s.context_tokens, coalesce(k.cost, 0), coalesce(k.currency, 'USD')
-from sessions s join conversations c on c.key = s.conversation
+from (
+  select o.* from sessions o join conversations c on c.key = o.conversation
+  where o.closed_at is null
+    and (%s::text is null or c.principal = %s or (%s and c.principal not like 'key:%%'))
+  order by o.updated_at desc limit %s
+) s
 left join lateral (select sum(cost) as cost, max(currency) as currency from costs where session = s.id) k on true
-where s.closed_at is null
-  and (%s::text is null or c.principal = %s or (%s and c.principal not like 'key:%%'))
-order by s.updated_at desc limit %s
+order by s.updated_at desc
 """
 CONTACTS = """
 select s.conversation from sessions s join conversations c on c.key = s.conversation
@@ -72,6 +76,12 @@ from runs r left join lateral (
 where r.id = %s
 """
 STEPS_AT_ONCE = 50
+MOVED = """
+select r.id, now.stands from unnest(%s::uuid[], %s::text[]) as asked (id, known)
+join runs r on r.id = asked.id
+cross join lateral (select case when r.finished_at is null then r.keep else 'ended' end as stands) now
+where now.stands <> asked.known
+"""
 
 
 class PostgresHistory:
@@ -120,6 +130,10 @@ class PostgresHistory:
         if not has_ended:
             return ToldSoFar(events, keep)
         return ToldSoFar(events, terminal, FinishedRun(run, conversation, terminal, outcome or {}))
+
+    async def moved(self, known: Mapping[UUID, str]) -> Mapping[UUID, str]:
+        """See ``Transcripts.moved``."""
+        return dict(await self._database.rows(MOVED, (list(known), list(known.values()))))
 
     async def costs(self, period: Period) -> Sequence[ModelCost]:
         """See ``History.costs``."""

@@ -7,8 +7,6 @@ stayed locked, and a statement that the server stopped.
 
 import asyncio
 import contextlib
-import os
-import socket
 import time
 from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
@@ -20,6 +18,7 @@ import psycopg_pool
 from psycopg.conninfo import make_conninfo
 from psycopg.types.json import set_json_loads
 
+from shared.adapters.postgres.line import Line, Row
 from shared.errors import ConfigError, TryLater
 
 set_json_loads(orjson.loads)
@@ -32,35 +31,9 @@ ONE_TRY = timedelta(seconds=35)
 STILL_THERE_EVERY = timedelta(seconds=1)
 """How often the server looks whether the one who asked is still there, also while it waits for a lock."""
 
-CANCEL_WITHIN = timedelta(seconds=1)
 JUST_NOW = 2.0
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 1.0
-
-Row = tuple[Any, ...]
-
-
-class Line(psycopg.AsyncConnection[Row]):
-    """A connection whose end never has to be waited for."""
-
-    def hang_up(self) -> None:
-        """Break the line of a query that takes too long; whoever waits on it gets an ``OperationalError`` at once.
-
-        Not a cancellation: psycopg answers one by asking the very server that does not answer. And not ``close``: that
-        frees what the waiting query still reads.
-        """
-        with contextlib.suppress(psycopg.OperationalError, OSError):
-            line = socket.socket(fileno=os.dup(self.pgconn.socket))
-            with line:
-                line.shutdown(socket.SHUT_RDWR)
-
-    async def cancel_safe(self, *, timeout: float = CANCEL_WITHIN.total_seconds()) -> None:
-        """What psycopg does when a query's task is cancelled; a server that does not heed it is left alone."""
-        try:
-            await super().cancel_safe(timeout=min(timeout, CANCEL_WITHIN.total_seconds()))
-        except Exception:
-            self.hang_up()
-            raise
 
 
 class Database:
@@ -69,6 +42,8 @@ class Database:
     def __init__(self, pool: psycopg_pool.AsyncConnectionPool[Line]) -> None:
         self._pool = pool
         self._answered_at = -JUST_NOW
+        self._expected: dict[Line, float] = {}
+        self._watch: asyncio.TimerHandle | None = None
 
     async def rows(
         self, query: str, parameters: Sequence[Any] = (), *, patience: timedelta = timedelta(seconds=2)
@@ -97,15 +72,33 @@ class Database:
     async def _ask(self, query: str, parameters: Sequence[Any], give_up_at: float) -> list[Row]:
         connection = await self._pool.getconn(timeout=max(0.05, give_up_at - time.monotonic()))
         within = min(max(0.05, give_up_at - time.monotonic()), ONE_TRY.total_seconds())
-        silence = asyncio.get_running_loop().call_later(within, connection.hang_up)
+        self._expect(connection, within)
         try:
-            cursor = await connection.execute(query, parameters)
+            rows = await connection.ask(query, parameters)
             self._answered_at = time.monotonic()
-            return await cursor.fetchall() if cursor.description else []
+            return rows
         finally:
-            silence.cancel()
+            del self._expected[connection]
             # Autocommit: there is nothing to commit or to roll back. A broken connection is replaced by the pool.
             await self._pool.putconn(connection)
+
+    def _expect(self, connection: Line, within: float) -> None:
+        """Hang up when no answer is there in time. One timer for all: hardly any of them is ever needed."""
+        loop = asyncio.get_running_loop()
+        self._expected[connection] = at = loop.time() + within
+        if self._watch is None or at < self._watch.when():
+            if self._watch is not None:
+                self._watch.cancel()
+            self._watch = loop.call_at(at, self._look)
+
+    def _look(self) -> None:
+        loop, self._watch = asyncio.get_running_loop(), None
+        for connection, at in self._expected.items():
+            if at <= loop.time():
+                connection.hang_up()
+        later = [at for at in self._expected.values() if at > loop.time()]
+        if later:
+            self._watch = loop.call_at(min(later), self._look)
 
     async def value(
         self, query: str, parameters: Sequence[Any] = (), *, patience: timedelta = timedelta(seconds=2)
@@ -124,7 +117,9 @@ def conninfo(url: str, *, application: str) -> str:
         "application_name": application,
         "options": f"-c statement_timeout={int(STATEMENT_TIMEOUT.total_seconds() * 1000)}"
         f" -c lock_timeout={int(LOCK_TIMEOUT.total_seconds() * 1000)}"
-        f" -c client_connection_check_interval={int(STILL_THERE_EVERY.total_seconds() * 1000)} -c timezone=UTC",
+        f" -c client_connection_check_interval={int(STILL_THERE_EVERY.total_seconds() * 1000)}"
+        # Queries of a millisecond gain nothing from being compiled.
+        " -c timezone=UTC -c jit=off",
     }
     try:
         given = psycopg.conninfo.conninfo_to_dict(url)
@@ -141,7 +136,7 @@ async def open_database(url: str, *, application: str, connections: int = 8) -> 
     pool: psycopg_pool.AsyncConnectionPool[Line] = psycopg_pool.AsyncConnectionPool(
         conninfo(url, application=application),
         connection_class=Line,
-        kwargs={"autocommit": True, "prepare_threshold": 2},
+        kwargs={"autocommit": True},
         min_size=1,
         max_size=connections,
         open=False,

@@ -34,7 +34,7 @@ from shared.domain.run import (
     StoredMessage,
     Write,
 )
-from shared.errors import Conflict, LostClaim, TryLater
+from shared.errors import Conflict, Full, LostClaim
 from shared.ids import new_id
 from shared.ports.runs import Cached, FinishedRun, Reset
 
@@ -59,6 +59,12 @@ CANCELS = """
 select held.key, coalesce(r.cancel_reason, '') from unnest(%s::text[], %s::bigint[]) as held (key, epoch)
 join runs r on r.conversation = held.key and r.epoch = held.epoch and r.state = 'running'
 where r.cancel_asked_at is not null
+"""
+OPEN_RUNS = "select principal, count(*) from runs where state in ('accepted', 'running', 'waiting') group by principal"
+ADDS_NOTHING = """
+select exists (select 1 from idempotency where scope = %s and key = %s and expires_at >= now())
+  or %s and exists (select 1 from runs r join approvals a on a.run = r.id and a.state = 'pending'
+                    where r.conversation = %s and r.state = 'waiting' and r.sender = %s)
 """
 OUTCOMES = "select id, conversation, terminal, outcome from runs where id = any(%s) and finished_at is not null"
 UNPUBLISHED = """
@@ -93,18 +99,27 @@ LONGEST_RUN = timedelta(days=1)
 """How long before its end a run may have been accepted to be told again."""
 
 # What processes died with comes last: one is taken at a time, and the others must not crowd out the rest.
+# Each conversation is looked at once, however many of its messages stand in line.
 ORPHANS = """
-select r.conversation from runs r join conversations c on c.key = r.conversation
-where (r.state in ('accepted', 'running') or (r.state = 'waiting' and r.wake_at < now()))
-  and (r.accepted_at < now() - %s or r.accepted_at > now() + interval '1 minute') and r.needs <= %s
-  and (c.owner is null or (c.owner = %s and not c.key = any(%s))
+select o.conversation from (
+  select r.conversation, max(r.suspected) as suspected, min(r.accepted_at) as since from runs r
+  where (r.state in ('accepted', 'running') or (r.state = 'waiting' and r.wake_at < now()))
+    and (r.accepted_at < now() - %s or r.accepted_at > now() + interval '1 minute') and r.needs <= %s
+    and r.principal <> all(%s)
+  group by r.conversation
+) o join conversations c on c.key = o.conversation
+where (c.owner is null or (c.owner = %s and not c.key = any(%s))
        or exists (select 1 from workers w where w.id = c.owner and w.state in ('fenced', 'stopped')))
-  and not exists (select 1 from runs h where h.conversation = r.conversation and h.state = 'waiting'
+  and not exists (select 1 from runs h where h.conversation = o.conversation and h.state = 'waiting'
                   and (h.wake_at is null or h.wake_at > now()))
-group by r.conversation order by max(r.suspected) >= 2, min(r.accepted_at) limit %s
+order by o.suspected >= 2, o.since limit %s
 """
+PRINCIPALS = "select key, principal from conversations where key = any(%s)"
 
 CLAIM_PATIENCE = timedelta(seconds=2)
+COUNT_PATIENCE = timedelta(seconds=1)
+"""A message waits for it, and is not to wait much longer than for its own accept."""
+
 TELL_AGAIN_PATIENCE = timedelta(seconds=30)
 """It touches every run that ended in the last hour."""
 
@@ -155,7 +170,7 @@ class PostgresRuns:
         except psycopg.Error as fault:
             match fault.sqlstate:
                 case "LU001":
-                    raise TryLater("too many messages wait in this conversation", after=5.0) from fault
+                    raise Full("too many messages wait in this conversation", after=5.0) from fault
                 case "LU002":
                     raise Conflict("this idempotency key was used with another body") from fault
                 case "LU003":
@@ -170,6 +185,17 @@ class PostgresRuns:
             into=_id(row.get("into")),
             cancels=_id(row.get("cancels")),
         )
+
+    async def open_runs(self) -> Mapping[str, int]:
+        """See ``Inbox.open_runs``."""
+        return dict(await self._database.rows(OPEN_RUNS, patience=COUNT_PATIENCE))
+
+    async def adds_nothing(self, new: NewRun) -> bool:
+        """See ``Inbox.adds_nothing``."""
+        key, conversation = new.idempotency, new.address.conversation
+        may_answer = new.kind == "message" and new.when_busy != "interrupt"
+        parameters = (key.scope if key else None, key.key if key else None, may_answer, conversation, new.sender)
+        return bool(await self._database.value(ADDS_NOTHING, parameters))
 
     async def cancel(self, run: UUID, *, reason: str) -> CancelAnswer:
         """See ``Inbox.cancel``."""
@@ -262,11 +288,21 @@ class PostgresRuns:
         return bool(await self._database.value(HAND_BACK, (worker, conversation, epoch, unbegun)))
 
     async def orphans(
-        self, *, older_than: timedelta, limit: int, worker: UUID | None = None, in_hand: Sequence[str] = ()
+        self,
+        *,
+        older_than: timedelta,
+        limit: int,
+        worker: UUID | None = None,
+        in_hand: Sequence[str] = (),
+        full: Sequence[str] = (),
     ) -> Sequence[str]:
         """See ``Runs.orphans``."""
-        parameters = (older_than, UNDERSTANDS, worker, list(in_hand), limit)
+        parameters = (older_than, UNDERSTANDS, list(full), worker, list(in_hand), limit)
         return [row[0] for row in await self._database.rows(ORPHANS, parameters)]
+
+    async def principals(self, conversations: Sequence[str]) -> Mapping[str, str]:
+        """See ``Runs.principals``."""
+        return dict(await self._database.rows(PRINCIPALS, (list(conversations),)))
 
     async def overtaken(self, epochs: Mapping[str, int], *, worker: UUID) -> Sequence[str]:
         """See ``Runs.overtaken``."""

@@ -6,49 +6,63 @@ from typing import Any
 
 from shared.adapters.postgres.pool import Database
 
+# `any (array (...))` and not `in (...)`: a batch is found row by row then, never by reading a whole table. Where a row
+# has no short key it is found by its place; one that was changed meanwhile has another place, and stays. What can come
+# back to life is looked at once more when it is thrown away: somebody may have had it in hand between the two.
 KEYS = """
 with gone as (
-  delete from idempotency where (scope, key) in
-    (select scope, key from idempotency where expires_at < now() order by expires_at limit %s) returning 1
+  delete from idempotency where ctid = any (array
+    (select ctid from idempotency where expires_at < now() order by expires_at limit %s)) and expires_at < now()
+  returning 1
 ) select count(*) from gone
 """
 EVENTS = """
 with gone as (
-  delete from events where id in (select id from events where at < now() - %s order by at limit %s) returning 1
+  delete from events where id = any (array
+    (select id from events where at < now() - %s order by at limit %s)) returning 1
 ) select count(*) from gone
 """
 STEPS = """
 with gone as (
-  delete from run_steps where (run, step, epoch) in
-    (select s.run, s.step, s.epoch from run_steps s join runs r on r.id = s.run
-     where s.stored_at < now() - %s and r.finished_at < now() - %s order by s.stored_at limit %s) returning 1
+  delete from run_steps where ctid = any (array
+    (select s.ctid from run_steps s join runs r on r.id = s.run
+     where s.stored_at < now() - %s and r.finished_at < now() - %s order by s.stored_at limit %s)) returning 1
 ) select count(*) from gone
 """
 # Those of a run go with it.
 SENTENCES = """
 with gone as (
-  delete from deliveries where id in
+  delete from deliveries where id = any (array
     (select id from deliveries where run is null and state not in ('pending', 'sending') and created_at < now() - %s
-     order by created_at limit %s) returning 1
+     order by created_at limit %s)) and state not in ('pending', 'sending') returning 1
 ) select count(*) from gone
 """
+# The second condition is for what stood in line for as long as it would have been kept.
+DELIVERIES = """
+with gone as (
+  delete from deliveries where id = any (array
+    (select id from deliveries where state in ('sent', 'dropped') and created_at < now() - %s
+       and coalesce(sent_at, created_at) < now() - %s order by created_at limit %s)) returning 1
+) select count(*) from gone
+"""
+WEBHOOKS = DELIVERIES.replace("deliveries", "webhooks")
 WORKERS = """
 with gone as (
-  delete from workers where id in
+  delete from workers where id = any (array
     (select id from workers w where w.state in ('stopped', 'fenced') and w.ended_at < now() - %s
-       and not exists (select 1 from conversations c where c.owner = w.id) limit %s) returning 1
+       and not exists (select 1 from conversations c where c.owner = w.id) limit %s)) returning 1
 ) select count(*) from gone
 """
 # Ids are UUIDv7 and begin with the milliseconds of their making, so the primary key finds old runs by age.
 RUNS = """
 with gone as (
-  delete from runs where id in
+  delete from runs where id = any (array
     (select id from runs r
      where r.id < (lpad(to_hex((extract(epoch from now() - %s) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid
        and r.finished_at < now() - %s and r.published_at is not null
        and r.state in ('done', 'failed', 'cancelled', 'merged', 'dead')
        and not exists (select 1 from idempotency i where i.run = r.id)
-     order by r.id limit %s) returning 1
+     order by r.id limit %s)) returning 1
 ) select count(*) from gone
 """
 
@@ -66,17 +80,17 @@ select number from gone, lucyd_settle_unknown(gone.calls)
 # Call ids are UUIDv7 as well.
 RESERVATIONS = """
 with gone as (
-  delete from reservations where call_id in
+  delete from reservations where call_id = any (array
     (select call_id from reservations r
      where r.call_id < (lpad(to_hex((extract(epoch from now() - %s) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid
        and r.settled_at < now() - %s and exists (select 1 from costs c where c.call_id = r.call_id)
-     order by r.call_id limit %s) returning 1
+     order by r.call_id limit %s)) returning 1
 ) select count(*) from gone
 """
 COSTS = """
 with gone as (
-  delete from costs where call_id in
-    (select call_id from costs where at < now() - make_interval(months => %s) order by at limit %s) returning 1
+  delete from costs where call_id = any (array
+    (select call_id from costs where at < now() - make_interval(months => %s) order by at limit %s)) returning 1
 ) select count(*) from gone
 """
 
@@ -104,6 +118,14 @@ class PostgresUpkeep:
     async def forget_sentences(self, *, older_than: timedelta, limit: int) -> int:
         """See ``Upkeep.forget_sentences``."""
         return await self._count(SENTENCES, (older_than, limit))
+
+    async def forget_deliveries(self, *, older_than: timedelta, limit: int) -> int:
+        """See ``Upkeep.forget_deliveries``."""
+        return await self._count(DELIVERIES, (older_than, older_than, limit))
+
+    async def forget_webhooks(self, *, older_than: timedelta, limit: int) -> int:
+        """See ``Upkeep.forget_webhooks``."""
+        return await self._count(WEBHOOKS, (older_than, older_than, limit))
 
     async def forget_workers(self, *, ended_for: timedelta, limit: int) -> int:
         """See ``Upkeep.forget_workers``."""

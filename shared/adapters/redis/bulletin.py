@@ -1,13 +1,13 @@
 """What a worker tells: run events, futures, monitor and owner keys, all in one pipeline."""
 
-from collections.abc import Mapping
+import time
 from datetime import timedelta
-from typing import Any
 from uuid import UUID
 
 from shared.adapters.postgres.documents import to_json
-from shared.adapters.redis.connection import COMMAND_TIMEOUT, Redis, bounded, raise_if_refused
-from shared.adapters.redis.wake_ups import add_wake_up
+from shared.adapters.redis.connection import COMMAND_TIMEOUT, Redis, bounded, raise_if_refused, send_all
+from shared.adapters.redis.lines import Command
+from shared.adapters.redis.wake_ups import wake_up_entry
 from shared.ids import new_id
 from shared.messages import routes
 from shared.messages.dead_entry import dead_entry
@@ -18,8 +18,14 @@ from shared.ports.runs import FinishedRun
 STREAM_ENTRIES = 20_000
 OUTBOUND_ENTRIES = 1000
 DEAD_ENTRIES = 1000
-MONITOR_TTL = timedelta(minutes=10)
-OWNER_TTL = timedelta(minutes=10)
+VIEW_TTL = timedelta(minutes=10)
+"""What operators look at; no longer than a result is kept."""
+
+RENEW_WITHIN = timedelta(minutes=1)
+"""So often the end of life of a stream is put off while its run goes on; the end of the run does so in any case."""
+
+REMEMBERED = 10_000
+"""Streams of runs that go on; the life of one that is forgotten is put off once more."""
 
 # Several workers may tell one end at once, and each may tell it again: whoever sets the future first adds the entry.
 TELL_DEAD = """
@@ -28,82 +34,116 @@ return redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[3], '*', unpack(ARGV, 4))
 """
 
 
+def _seconds(life: timedelta) -> int:
+    return max(1, round(life.total_seconds()))
+
+
 class RedisBulletin:
     """``Bulletin`` of the ports."""
 
     def __init__(self, client: Redis, *, stream_ttl: timedelta, result_ttl: timedelta) -> None:
         self._client = client
-        self._stream_ttl = stream_ttl
-        self._result_ttl = result_ttl
+        self._stream_ttl = _seconds(stream_ttl)
+        self._result_ttl = _seconds(result_ttl)
+        self._renew = min(RENEW_WITHIN.total_seconds(), self._stream_ttl / 4)
+        self._mortal: dict[UUID, float] = {}
+        self._view_ttl = _seconds(min(VIEW_TTL, result_ttl))
 
     async def publish(self, batch: Batch) -> None:
         """See ``Bulletin.publish``."""
-        pipeline = self._client.pipeline(transaction=False)
-        self._add_events(pipeline, batch)
+        commands = self._events(batch)
         for finished in batch.finished:
-            self._add_finished(pipeline, finished)
-        for wake_up in batch.wake:
-            add_wake_up(pipeline, wake_up)
+            commands += self._end(finished)
+        commands += [wake_up_entry(wake_up) for wake_up in batch.wake]
         if batch.acknowledge:
-            pipeline.xack(routes.INBOUND, routes.WORKERS, *batch.acknowledge)
-            pipeline.xdel(routes.INBOUND, *batch.acknowledge)
+            commands.append(("XACK", routes.INBOUND, routes.WORKERS, *batch.acknowledge))
+            commands.append(("XDEL", routes.INBOUND, *batch.acknowledge))
         for channel in batch.outbound:
-            pipeline.xadd(routes.outbound(channel), {"channel": channel}, maxlen=OUTBOUND_ENTRIES, approximate=True)
-        _add_views(pipeline, batch)
-        if len(pipeline) > 0:
-            raise_if_refused(await bounded(pipeline.execute(raise_on_error=False), COMMAND_TIMEOUT))
+            commands.append(
+                ("XADD", routes.outbound(channel), "MAXLEN", "~", OUTBOUND_ENTRIES, "*", "channel", channel)
+            )
+        commands += _views(batch, self._view_ttl)
+        if not commands:
+            return
+        try:
+            raise_if_refused(await send_all(self._client, commands, COMMAND_TIMEOUT))
+        except BaseException:
+            self._mortal.clear()  # nobody knows what of it was done
+            raise
 
     async def is_emptied(self) -> bool:
         """See ``Bulletin.is_emptied``."""
-        return not await bounded(self._client.exists(routes.GENERATION), COMMAND_TIMEOUT)
+        emptied = not await bounded(self._client.exists(routes.GENERATION), COMMAND_TIMEOUT)
+        if emptied:
+            self._mortal.clear()  # what is told next makes its streams anew, and they are to have an end again
+        return emptied
 
     async def mark_filled(self) -> None:
         """See ``Bulletin.mark_filled``."""
         await bounded(self._client.set(routes.GENERATION, str(new_id()), nx=True), COMMAND_TIMEOUT)
 
-    def _add_events(self, pipeline: Any, batch: Batch) -> None:
-        told: set[UUID] = set()
+    def _events(self, batch: Batch) -> list[Command]:
+        commands: list[Command] = []
+        told: dict[UUID, str] = {}
         for run, event in batch.events:
-            self._add_event(pipeline, run, event)
-            told.add(run)
-        for run in told:
-            pipeline.expire(routes.run_events(run), self._stream_ttl)
-            pipeline.publish(routes.run_channel(run), "")
+            key = told.get(run)
+            if key is None:
+                key = told[run] = routes.run_events(run)
+            commands.append(_entry(key, event))
+        ended = {finished.run for finished in batch.finished}
+        now = time.monotonic()
+        for run, key in told.items():
+            if run in ended:
+                continue  # its end says both
+            if self._mortal.get(run, now) <= now:
+                commands.append(("EXPIRE", key, self._stream_ttl))
+                self._remember(run, now + self._renew)
+            commands.append(("PUBLISH", routes.run_channel(run), ""))
+        return commands
 
-    def _add_event(self, pipeline: Any, run: UUID, event: RunEvent) -> None:
-        fields = {"type": event.type, "data": to_json(event.data)}
-        if event.after is not None:
-            fields["after"] = event.after
-        pipeline.xadd(routes.run_events(run), fields, id=event.id, maxlen=STREAM_ENTRIES, approximate=True)
+    def _remember(self, run: UUID, until: float) -> None:
+        """The stream of this run has an end of life that is good enough until then."""
+        while len(self._mortal) >= REMEMBERED:
+            del self._mortal[next(iter(self._mortal))]
+        self._mortal[run] = until
 
-    def _add_finished(self, pipeline: Any, finished: FinishedRun) -> None:
+    def _end(self, finished: FinishedRun) -> list[Command]:
         run = finished.run
-        kind = terminal_type(finished.outcome)
-        event = RunEvent(finished.terminal, kind, finished.outcome, finished.after)
-        self._add_event(pipeline, run, event)
-        pipeline.expire(routes.run_events(run), self._stream_ttl)
-        if (entry := dead_entry(run, finished.conversation, finished.outcome)) is not None:
-            self._add_dead(pipeline, finished, entry)
-        else:
-            pipeline.set(routes.run_result(run), to_json(finished.outcome), ex=self._result_ttl)
-        pipeline.publish(routes.run_channel(run), "")
-        pipeline.publish(routes.FINISHED, str(run))
+        self._mortal.pop(run, None)
+        key, kind = routes.run_events(run), terminal_type(finished.outcome)
+        outcome = to_json(finished.outcome)
+        return [
+            _entry(key, RunEvent(finished.terminal, kind, finished.outcome, finished.after), outcome),
+            ("EXPIRE", key, self._stream_ttl),
+            self._future(finished, outcome),
+            ("PUBLISH", routes.run_channel(run), ""),
+            ("PUBLISH", routes.FINISHED, str(run)),
+        ]
 
-    def _add_dead(self, pipeline: Any, finished: FinishedRun, entry: Mapping[str, str]) -> None:
-        """Set its future, and add the entry if there was none."""
-        keys = (routes.run_result(finished.run), routes.DEAD)
-        seconds = max(1, round(self._result_ttl.total_seconds()))
+    def _future(self, finished: FinishedRun, outcome: str) -> Command:
+        """Sets it; for a run that was given up it adds the entry, too, if there was none."""
+        key = routes.run_result(finished.run)
+        if (entry := dead_entry(finished.run, finished.conversation, finished.outcome)) is None:
+            return ("SET", key, outcome, "EX", self._result_ttl)
         fields = [text for pair in entry.items() for text in pair]
-        pipeline.eval(TELL_DEAD, len(keys), *keys, to_json(finished.outcome), seconds, DEAD_ENTRIES, *fields)
+        return ("EVAL", TELL_DEAD, 2, key, routes.DEAD, outcome, self._result_ttl, DEAD_ENTRIES, *fields)
 
 
-def _add_views(pipeline: Any, batch: Batch) -> None:
+def _entry(key: str, event: RunEvent, data: str | None = None) -> Command:
+    said = ("type", event.type, "data", to_json(event.data) if data is None else data)
+    after = () if event.after is None else ("after", event.after)
+    return ("XADD", key, "MAXLEN", "~", STREAM_ENTRIES, event.id, *said, *after)
+
+
+def _views(batch: Batch, seconds: int) -> list[Command]:
+    commands: list[Command] = []
     for conversation, fields in batch.monitor.items():
         key = routes.monitor_session(conversation)
-        pipeline.hset(key, mapping=fields)
-        pipeline.expire(key, MONITOR_TTL)
+        commands.append(("HSET", key, *(text for pair in fields.items() for text in pair)))
+        commands.append(("EXPIRE", key, seconds))
     for conversation, owner in batch.owners.items():
         if owner:
-            pipeline.set(routes.owner(conversation), owner, ex=OWNER_TTL)
+            commands.append(("SET", routes.owner(conversation), owner, "EX", seconds))
         else:
-            pipeline.delete(routes.owner(conversation))
+            commands.append(("DEL", routes.owner(conversation)))
+    return commands

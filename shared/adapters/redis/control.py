@@ -8,7 +8,7 @@ from uuid import UUID
 
 import structlog
 
-from shared.adapters.redis.connection import Redis, bounded, faults_as_try_later
+from shared.adapters.redis.connection import LONGEST_BLOCK, Redis, bounded, faults_as_try_later
 from shared.errors import TryLater
 from shared.messages import routes
 from shared.ports.control import Command
@@ -17,7 +17,7 @@ log = structlog.get_logger(__name__)
 
 KEPT = 1000
 TELL_WITHIN = timedelta(milliseconds=500)
-LISTEN_MS = 1000
+LISTEN_MS = round(LONGEST_BLOCK.total_seconds() * 1000)
 PAUSE_WITHOUT_REDIS = 0.5
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Collection, Mapping
 from contextvars import copy_context
 from datetime import timedelta
@@ -11,7 +12,7 @@ from typing import Any
 import structlog
 from redis.exceptions import RedisError
 from rq import Queue, SimpleWorker
-from rq.exceptions import DequeueTimeout, DeserializationError
+from rq.exceptions import DequeueTimeout, DeserializationError, NoSuchJobError
 from rq.job import Job, JobStatus
 from rq.serializers import JSONSerializer
 from rq.timeouts import TimerDeathPenalty
@@ -27,6 +28,9 @@ LISTEN_FOR = 1
 
 SEEN_FOR = 60
 """Seconds after which RQ's tools no longer show a worker that died."""
+
+SEEN_EVERY = 10.0
+"""Seconds; so often an idle worker tells RQ's tools that it is there."""
 
 FINISH_WITHIN = timedelta(seconds=20)
 FIRST_PAUSE = 0.2
@@ -46,6 +50,7 @@ class JobWorker:
         self._in_hand = ""
         self._done = 0
         self._pause = FIRST_PAUSE
+        self._seen_at = 0.0
 
     @property
     def vitals(self) -> Mapping[str, str]:
@@ -72,12 +77,30 @@ class JobWorker:
             self._stop.set()
 
     async def stop(self, within: timedelta = FINISH_WITHIN) -> None:
-        """Take no more jobs and wait for the one in hand; whoever asked for it asks again when it is cut off."""
+        """Take no more jobs and wait for the one in hand; when that takes too long, another worker does it anew.
+
+        This process must end soon then, for the job goes on in it until then.
+        """
         self._stop.set()
         if self._thread is not None:
             await asyncio.to_thread(self._thread.join, within.total_seconds())
-            if self._thread.is_alive():
-                log.warning("job_cut_off", job=self._in_hand)
+            if self._thread.is_alive() and (job := self._in_hand):
+                log.warning("job_cut_off", job=job)
+                try:
+                    await asyncio.to_thread(self._put_back, job)
+                except (RedisError, OSError, NoSuchJobError) as fault:
+                    log.warning("job_not_put_back", job=job, error=type(fault).__name__)
+
+    def _put_back(self, name: str) -> None:
+        with blocking_client(self._redis_url) as client:
+            job = Job.fetch(name, connection=client, serializer=JSONSerializer)
+            if job.get_status() is not JobStatus.STARTED:
+                return  # it has ended in this moment
+            queue = Queue(job.origin, connection=client, serializer=JSONSerializer)
+            ours = job.get_executions()
+            queue.enqueue_job(job, at_front=True)
+            for execution in ours:
+                queue.started_job_registry.remove_execution(execution)
 
     def _work(self) -> None:
         logging.getLogger("rq.worker").setLevel(logging.WARNING)  # it sets itself to INFO and says each step
@@ -103,6 +126,7 @@ class JobWorker:
                 log_job_description=False,
             )
             client.delete(worker.key)  # ours from before the line broke; RQ takes it for another worker's
+            self._seen_at = time.monotonic() - SEEN_EVERY
             worker.register_birth()  # type: ignore[no-untyped-call]
             worker.set_state(WorkerStatus.IDLE)
             log.debug("job_worker_listening", queues=list(self._jobs))
@@ -114,7 +138,9 @@ class JobWorker:
                 worker.register_death()  # type: ignore[no-untyped-call]
 
     def _take_one(self, worker: "_QuietWorker") -> None:
-        worker.heartbeat()
+        if time.monotonic() - self._seen_at >= SEEN_EVERY:
+            worker.heartbeat()
+            self._seen_at = time.monotonic()
         if worker.should_run_maintenance_tasks:
             worker.run_maintenance_tasks()  # type: ignore[no-untyped-call]
         try:

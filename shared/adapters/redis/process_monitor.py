@@ -3,17 +3,20 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Any
 
 import structlog
 from redis.exceptions import RedisError
 
-from shared.adapters.redis.connection import Redis
+from shared.adapters.redis.connection import Redis, send_all
+from shared.errors import TryLater
 
 log = structlog.get_logger(__name__)
 
 TELL_EVERY = timedelta(seconds=2)
-LIVES = timedelta(seconds=10)
+LIVES = 10
+"""Seconds."""
+
+WITHIN = timedelta(seconds=5)
 
 
 async def keep_monitor(client: Redis, key: str, fields: Callable[[], Mapping[str, str]]) -> None:
@@ -21,12 +24,10 @@ async def keep_monitor(client: Redis, key: str, fields: Callable[[], Mapping[str
     try:
         while True:
             try:
-                pipeline: Any = client.pipeline(transaction=True)
-                pipeline.hset(key, mapping=fields())
-                pipeline.expire(key, LIVES)
-                await pipeline.execute()
-            except (RedisError, OSError) as fault:
-                log.debug("monitor_not_written", error=type(fault).__name__)
+                shown = [text for pair in fields().items() for text in pair]
+                await send_all(client, [("MULTI",), ("HSET", key, *shown), ("EXPIRE", key, LIVES), ("EXEC",)], WITHIN)
+            except TryLater as fault:
+                log.debug("monitor_not_written", reason=str(fault))
             await asyncio.sleep(TELL_EVERY.total_seconds())
     finally:
         try:

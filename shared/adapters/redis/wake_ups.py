@@ -1,15 +1,25 @@
 """``lucyd:inbound``: wake-ups for workers, each read by one of them."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 import orjson
 from redis.exceptions import ResponseError
 
-from shared.adapters.redis.connection import LONGEST_BLOCK, Redis, bounded, faults_as_try_later, raise_if_refused
+from shared.adapters.redis.connection import (
+    COMMAND_TIMEOUT,
+    LONGEST_BLOCK,
+    Ask,
+    Redis,
+    faults_as_try_later,
+    raise_if_refused,
+    send_all,
+)
+from shared.adapters.redis.lines import Command
 from shared.messages import routes
 from shared.messages.run_events import ACCEPTED_ID
 from shared.ports.bus import WakeUp
@@ -21,43 +31,43 @@ GONE_AFTER = timedelta(minutes=10)
 
 
 class RedisWakeUps:
-    """``WakeUps`` of the ports; ``consumer`` is this process's name in the group."""
+    """``WakeUps`` of the ports; ``consumer`` is this process's name in the group, ``ask`` the way that wakes take."""
 
-    def __init__(self, client: Redis, *, consumer: str, stream_ttl: timedelta) -> None:
+    def __init__(self, client: Redis, *, consumer: str, stream_ttl: timedelta, ask: Ask | None = None) -> None:
         self._client = client
+        self._ask = ask or partial(send_all, client)
         self._consumer = consumer
-        self._stream_ttl = stream_ttl
+        self._stream_ttl = max(1, round(stream_ttl.total_seconds()))
         self._cursor = "0-0"
         self._tidied_at = time.monotonic()
 
     async def wake(self, wake_ups: Sequence[WakeUp]) -> None:
         """See ``WakeUps.wake``."""
-        pipeline = self._client.pipeline(transaction=False)
+        # A stream that already has more refuses the accepted event, which is as it should be.
+        raise_if_refused(await self._ask(list(self._commands(wake_ups)), WAKE_WITHIN))
+
+    def _commands(self, wake_ups: Sequence[WakeUp]) -> Iterator[Command]:
         for wake_up in wake_ups:
-            add_wake_up(pipeline, wake_up)
+            yield wake_up_entry(wake_up)
             if wake_up.run is not None:
                 key = routes.run_events(wake_up.run)
                 data = orjson.dumps({"run_id": wake_up.run, "conversation": wake_up.conversation})
-                pipeline.xadd(key, {"type": "accepted", "data": data}, id=ACCEPTED_ID)
-                pipeline.expire(key, self._stream_ttl)
-        # A stream that already has more refuses the accepted event, which is as it should be.
-        raise_if_refused(await bounded(pipeline.execute(raise_on_error=False), WAKE_WITHIN))
+                yield ("XADD", key, ACCEPTED_ID, "type", "accepted", "data", data)
+                yield ("EXPIRE", key, self._stream_ttl)
 
     async def take(self, *, limit: int, wait: timedelta) -> Sequence[WakeUp]:
         """See ``WakeUps.take``."""
-        reply: Any  # the client's own type covers every protocol version at once
-        block = round(min(wait, LONGEST_BLOCK).total_seconds() * 1000)
-        with faults_as_try_later():
-            try:
-                reply = await self._client.xreadgroup(
-                    routes.WORKERS, self._consumer, {routes.INBOUND: ">"}, count=limit, block=max(1, block)
-                )
-            except ResponseError as fault:
-                if "NOGROUP" not in str(fault):
-                    raise
+        # Peers that wait were served when the entry was added; who does not wait takes what none of them stood for.
+        block = ("BLOCK", max(1, round(min(wait, LONGEST_BLOCK).total_seconds() * 1000))) if wait else ()
+        words = ("XREADGROUP", "GROUP", routes.WORKERS, self._consumer, "COUNT", limit, *block)
+        (reply,) = await send_all(self._client, [(*words, "STREAMS", routes.INBOUND, ">")], COMMAND_TIMEOUT)
+        if isinstance(reply, ResponseError):
+            with faults_as_try_later():
+                if "NOGROUP" not in str(reply):
+                    raise reply
                 await self._make_group()
-                return []
-        return [_wake_up(entry, fields) for _, entries in reply for entry, fields in entries]
+            return []
+        return [_wake_up(entry, dict(zip(fields[::2], fields[1::2], strict=True))) for entry, fields in _entries(reply)]
 
     async def reclaim(self, *, idle: timedelta, limit: int) -> Sequence[WakeUp]:
         """See ``WakeUps.reclaim``."""
@@ -94,16 +104,27 @@ class RedisWakeUps:
                 raise
 
 
-def add_wake_up(pipeline: Any, wake_up: WakeUp) -> None:
-    """Queue one wake-up on a pipeline."""
-    fields = {"conversation": wake_up.conversation}
-    if wake_up.run is not None:
-        fields["run"] = str(wake_up.run)
-    if wake_up.traceparent is not None:
-        fields["traceparent"] = wake_up.traceparent
-    pipeline.xadd(routes.INBOUND, fields)
+def _entries(reply: Any) -> Iterator[tuple[str, Sequence[str]]]:
+    """What was read of any stream: RESP3 gives a map of them, RESP2 a list of pairs, both nothing when none came."""
+    streams = reply.items() if isinstance(reply, dict) else reply or ()
+    for _, entries in streams:
+        yield from entries
+
+
+def wake_up_entry(wake_up: WakeUp) -> Command:
+    """The command that adds one wake-up."""
+    run = () if wake_up.run is None else ("run", str(wake_up.run))
+    trace = () if wake_up.traceparent is None else ("traceparent", wake_up.traceparent)
+    principal = ("principal", wake_up.principal) if wake_up.principal else ()
+    return ("XADD", routes.INBOUND, "*", "conversation", wake_up.conversation, *run, *trace, *principal)
 
 
 def _wake_up(entry: str, fields: Mapping[str, str]) -> WakeUp:
     run = fields.get("run")
-    return WakeUp(fields.get("conversation", ""), UUID(run) if run else None, fields.get("traceparent"), entry)
+    return WakeUp(
+        fields.get("conversation", ""),
+        UUID(run) if run else None,
+        fields.get("traceparent"),
+        entry,
+        fields.get("principal", ""),
+    )

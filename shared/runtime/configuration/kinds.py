@@ -33,8 +33,8 @@ class Rule(Protocol):
 class Range:
     """A number from ``low`` to ``high``, both included; without ``high`` there is no upper end."""
 
-    low: int
-    high: int | None = None
+    low: float
+    high: float | None = None
 
     @property
     def phrase(self) -> str:
@@ -44,6 +44,17 @@ class Range:
     def allows(self, value: Any) -> bool:
         """Whether it lies between."""
         return bool(value >= self.low and (self.high is None or value <= self.high))
+
+
+@dataclass(frozen=True, slots=True)
+class AboveZero:
+    """A number that is more than nothing, however little."""
+
+    phrase: str = ", more than 0"
+
+    def allows(self, value: float) -> bool:
+        """Whether there is anything."""
+        return value > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +144,9 @@ Count = Annotated[int, Range(0)]
 Positive = Annotated[int, Range(1)]
 Seconds = Annotated[float, Range(0)]
 Number = Annotated[float, Range(0)]
+Hours = Annotated[float, AboveZero()]
 Share = Annotated[float, Range(0, 1)]
+Weight = Annotated[float, Range(0.01, 100)]
 Money = Annotated[Decimal, Range(0)]
 Name = Annotated[str, NotBlank()]
 Variable = Annotated[str, VariableName()]

@@ -369,6 +369,9 @@ async def test_a_bridge_that_is_told_to_stop_ends_what_it_has_begun(
         assert await states(database) == {"sent": 1, "pending": 1}
 
 
+MEETS_A_SENDING = 0.5
+
+
 @pytest.mark.timeout(180)
 async def test_bridges_killed_again_and_again_repeat_nothing_and_lose_nothing(
     surroundings: Surroundings, telegram: FakeBotApi, database: Database, world: PostgresDeliveriesWorld
@@ -381,12 +384,15 @@ async def test_bridges_killed_again_and_again_repeat_nothing_and_lose_nothing(
             await world.put(f"{number}", conversation=f"telegram:{chat}", ordinal=number)
         await telegram.writes(f"question {number}")
     async with contextlib.AsyncExitStack() as stack:
-        for wait in (0.5, 0.9, 0.3, 0.0):
+        for wait in (MEETS_A_SENDING, 0.9, 0.3, 0.0):
             bridge = await stack.enter_async_context(started("telegram_bridge", surroundings, **settings(telegram)))
             await leads(bridge)
             if not wait:
                 break
             await asyncio.sleep(wait)
+            if wait == MEETS_A_SENDING:  # the other instants are anybody's
+                shown = len(telegram.sent)
+                await telegram.until(lambda shown=shown: len(telegram.sent) > shown)  # answered 0.1 s later, not before
             bridge.process.kill()
             await bridge.process.wait()
 

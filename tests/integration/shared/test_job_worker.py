@@ -124,6 +124,23 @@ async def test_stopping_waits_for_the_job_in_hand(queues: RqQueues, redis_url: s
     assert lines(tmp_path / "out") == ["done"]
 
 
+async def test_a_job_that_outlasts_the_goodbye_is_done_anew_by_the_next(
+    queues: RqQueues, redis_url: str, tmp_path: Path
+) -> None:
+    """A deploy must not cost a day's maintenance; until the next one nobody would ask for it."""
+    file = tmp_path / "out"
+    worker = JobWorker(redis_url, name="worker-1", jobs={QUEUE: {WRITE_DOWN}})
+    task = asyncio.create_task(worker.run())
+    await queues.enqueue(QUEUE, WRITE_DOWN, {"file": str(file), "seconds": 2}, job_id="long")
+    await until(lambda: status(redis_url, "long") == "started")
+    await worker.stop(timedelta(seconds=0.1))
+    assert status(redis_url, "long") == "queued"
+    async with working(redis_url, "worker-2"):
+        await until(lambda: status(redis_url, "long") == "finished")
+        await until(lambda: len(lines(file)) == 2)  # here the first one goes on; its process would have ended
+    await asyncio.wait_for(task, 5)
+
+
 async def test_an_idle_worker_stops_quickly_and_leaves_nothing_behind(
     redis_url: str, redis_client: redis.asyncio.Redis
 ) -> None:

@@ -1,5 +1,6 @@
 """What a worker says of its suspicion when its beat finds that peers count it as dead."""
 
+import asyncio
 import threading
 import time
 
@@ -42,3 +43,13 @@ def _wait_for_a_beat(database_url: str) -> None:
                 return
             time.sleep(0.05)
     raise AssertionError("no beat in 5 seconds")
+
+
+async def test_a_worker_that_has_said_goodbye_is_not_fenced(database: Database, database_url: str) -> None:
+    """Between its goodbye and its end a beat may fall; it must not make it leave with its last words unsaid."""
+    world = PostgresWorld(database)
+    world.me = await world.hire()
+    fenced = threading.Event()
+    await world.fleet.fence(world.me, beat=None, state="stopped")
+    with beating(database_url, world.me, on_fenced=fenced.set):
+        assert not await asyncio.to_thread(fenced.wait, 1)

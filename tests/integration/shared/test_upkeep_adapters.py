@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
+import psycopg
 import pytest
 
 from shared.adapters.postgres.backlog import PostgresBacklog
@@ -64,6 +65,56 @@ async def test_only_old_ended_told_runs_without_a_key_are_forgotten(database: Da
     left = {row[0] for row in await database.rows("select id from runs")}
     assert left == {keyed, untold, opened, young}
     assert await database.value("select count(*) from effects") == 0
+
+
+async def test_what_was_sent_or_dropped_long_ago_is_forgotten_and_what_was_given_up_is_not(database: Database) -> None:
+    """The reply stands in the messages; a dead letter waits for somebody to decide, however long."""
+    upkeep = PostgresUpkeep(database)
+    await database.rows(CONVERSATION)
+    run = aged_id(10 * DAY)
+    await database.rows(RUN, (run, 1, "done", datetime.now(UTC), datetime.now(UTC)))
+    states = ("pending", "sending", "sent", "in_doubt", "failed", "dropped")
+    for number, state in enumerate(states):
+        await database.rows(
+            "insert into deliveries (run, conversation, channel, ordinal, part, body, state, created_at)"
+            " values (%s, 'cli', 'telegram', 1, %s, '{}', %s, now() - interval '9 days')",
+            (run, number, state),
+        )
+    await database.rows(
+        "insert into deliveries (run, conversation, channel, ordinal, part, body, state, created_at, sent_at)"
+        " values (%s, 'cli', 'telegram', 1, 99, '{}', 'sent', now() - interval '9 days', now())",
+        (run,),
+    )
+    for state in ("pending", "sending", "sent", "dead", "dropped"):
+        await database.rows(
+            "insert into webhooks (run, target, body, state, created_at)"
+            " values (%s, 'callback', '{}', %s, now() - interval '9 days')",
+            (run, state),
+        )
+    assert [await upkeep.forget_deliveries(older_than=8 * DAY, limit=1) for _ in range(3)] == [1, 1, 0]
+    assert await upkeep.forget_webhooks(older_than=8 * DAY, limit=10) == 2
+    kept = await database.rows("select state from deliveries order by part")
+    assert [row[0] for row in kept] == ["pending", "sending", "in_doubt", "failed", "sent"]
+    assert {row[0] for row in await database.rows("select state from webhooks")} == {"pending", "sending", "dead"}
+
+
+async def test_what_is_revived_while_it_is_thrown_away_stays(database: Database, database_url: str) -> None:
+    """`lucyd dead retry` says that it goes out; it must not be swept away in the same moment."""
+    upkeep = PostgresUpkeep(database)
+    await database.rows(CONVERSATION)
+    given_up = uuid4()
+    await database.rows(
+        "insert into deliveries (id, conversation, channel, ordinal, part, kind, body, state, created_at)"
+        " values (%s, 'cli', 'telegram', 1, 0, 'notice', '{}', 'failed', now() - interval '40 days')",
+        (given_up,),
+    )
+    async with await psycopg.AsyncConnection.connect(database_url) as operator:
+        await operator.execute("select lucyd_revive('delivery', %s)", [given_up])
+        forgetting = asyncio.create_task(upkeep.forget_sentences(older_than=30 * DAY, limit=1000))
+        await asyncio.sleep(0.5)
+        await operator.commit()
+    assert await forgetting == 0
+    assert await database.value("select state from deliveries") == "pending"
 
 
 async def test_expired_keys_old_events_and_dead_workers_go_in_batches(database: Database) -> None:

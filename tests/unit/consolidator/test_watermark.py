@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from services.consolidator.actions.find_backlog import find_backlog
+from services.consolidator.actions.find_backlog import NAMED, find_backlog
 from services.consolidator.rules.watermark import Span, unconsolidated
 from shared.ports.backlog import SessionLine, Watermark
 
@@ -45,3 +45,17 @@ async def test_the_backlog_is_reported() -> None:
     """Operators see how far memory lags behind."""
     found = await find_backlog(Shelf(), at_least=4)
     assert found == {"sessions": [{"session": str(SESSION), "from": 0, "count": 4}], "total": 1, "messages": 4}
+
+
+class FullShelf:
+    """More sessions than anybody wants to read of."""
+
+    async def lines(self, *, at_least: int, limit: int) -> list[SessionLine]:
+        return [SessionLine(UUID(int=number), 0, at_least, None) for number in range(1, 101)][:limit]
+
+
+async def test_a_long_backlog_is_counted_and_not_listed() -> None:
+    """Redis keeps each report for a day: its size must not grow with the house."""
+    found = await find_backlog(FullShelf(), at_least=4)
+    assert len(found["sessions"]) == NAMED
+    assert (found["total"], found["messages"]) == (100, 400)

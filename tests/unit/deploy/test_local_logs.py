@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from deploy.local import log_file
-from deploy.local.log_file import KEPT, LogReader, open_log
+from deploy.local.log_file import KEPT, LogReader, keep_small, open_log
 from deploy.local.log_lines import line_to_show
 
 
@@ -60,6 +60,27 @@ def test_a_large_log_is_put_aside_and_only_the_last_three_are_kept(tmp_path: Pat
     assert sorted(each.name for each in tmp_path.iterdir()) == ["a.log", "a.log.1", "a.log.2", "a.log.3"]
     with file.with_name("a.log.1").open("rb") as newest:
         assert newest.read(1) == b"4"
+
+
+def test_a_log_is_put_aside_while_it_is_written_and_nothing_of_it_is_lost(tmp_path: Path) -> None:
+    """A service that runs for a year never comes to its next start."""
+    file = tmp_path / "a.log"
+    with open_log(file) as writer:
+        reader = LogReader(file)
+        line = b"x" * 999 + b"\n"
+        written = log_file.LARGEST // len(line) + 1
+        for _ in range(written):
+            writer.write(line)
+        writer.flush()
+        reader.new_lines()
+        assert keep_small(file)
+        assert not keep_small(file)
+        writer.write(b"and on it goes\n")
+        writer.flush()
+        assert reader.new_lines() == ["and on it goes"]
+    assert file.read_bytes() == b"and on it goes\n"
+    assert file.with_name("a.log.1").stat().st_size == written * len(line)
+    assert not keep_small(tmp_path / "none.log")
 
 
 def test_a_small_log_goes_on(tmp_path: Path) -> None:

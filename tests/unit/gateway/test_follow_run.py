@@ -1,7 +1,8 @@
 """A stream shows everything that was told, in order, and ends once, whatever Redis has lost meanwhile."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -10,14 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.agent_worker.rules.step_record import StepRecord
-from services.gateway.actions import follow_run as following
 from services.gateway.actions.follow_run import BEGINNING, follow_run
+from services.gateway.actions.watch_runs import LOOK_AGAIN, RunWatch
 from shared.adapters.inmemory.bus import InMemoryBus
+from shared.adapters.system_clock import SystemClock
 from shared.domain.run import Claim, Told
 from shared.errors import TryLater
 from shared.messages.run_events import ACCEPTED_ID, STEP, EventType, RunEvent, event_id, id_order, terminal_id
 from shared.ports.bus import Batch, WakeUp
-from shared.ports.history import ToldSoFar
+from shared.ports.history import ToldSoFar, Transcripts
 from shared.ports.runs import FinishedRun
 from tests.builders import CONVERSATION, final_write, new_run, write
 from tests.runs_worlds import InMemoryWorld
@@ -109,10 +111,22 @@ class Scene:
         return [event async for event in self.stream(after) if event is not None]
 
     async def stream(self, after: str = BEGINNING) -> AsyncGenerator[RunEvent | None]:
-        async for event in follow_run(
-            self.run, after=after, streams=self.bus, announcements=self.bus, transcripts=self.world.transcripts
-        ):
-            yield event
+        async with watched(self, self.world.transcripts) as watch:
+            async for event in follow_run(
+                self.run, after=after, streams=self.bus, watch=watch, transcripts=self.world.transcripts
+            ):
+                yield event
+
+
+@contextlib.asynccontextmanager
+async def watched(scene: Scene, transcripts: Transcripts) -> AsyncIterator[RunWatch]:
+    """The watch that each gateway has."""
+    watch = RunWatch(scene.bus, transcripts, SystemClock())
+    task = asyncio.create_task(watch.watch())
+    try:
+        yield watch
+    finally:
+        task.cancel()
 
 
 def put_together(events: Sequence[RunEvent]) -> list[tuple[str, str]]:
@@ -223,7 +237,7 @@ async def test_a_new_attempt_ends_the_wait_for_what_its_forerunner_told() -> Non
     await scene.tell("delta", {"text": "with its worker"})
     await scene.die()
     stream = scene.stream(event_id(1, 0, 1))
-    event = await asyncio.wait_for(anext(stream), following.LOOK_AGAIN.total_seconds() / 2)
+    event = await asyncio.wait_for(anext(stream), LOOK_AGAIN.total_seconds() / 2)
     assert event is not None
     assert (event.type, event.data["keep"]) == ("attempt", event_id(1, 0, 1))
     await stream.aclose()
@@ -254,10 +268,9 @@ async def test_when_postgres_is_away_an_end_that_may_hide_a_gap_waits_for_it() -
     await scene.lose(wake=True)
     away = AwayOnce(scene.world)
     await scene.end(told_by_worker=False)
-    events = follow_run(
-        scene.run, after=event_id(1, 0, 1), streams=scene.bus, announcements=scene.bus, transcripts=away
-    )
-    found = [event.type async for event in events if event is not None]
+    async with watched(scene, away) as watch:
+        events = follow_run(scene.run, after=event_id(1, 0, 1), streams=scene.bus, watch=watch, transcripts=away)
+        found = [event.type async for event in events if event is not None]
     assert (found, away.asked) == (["delta", "done"], 2)
 
 
@@ -274,6 +287,9 @@ class AwayOnce:
             raise TryLater("Postgres can't be reached")
         return await self._world.transcripts.told(run, after=after)
 
+    async def moved(self, known: Mapping[UUID, str]) -> Mapping[UUID, str]:
+        return await self._world.transcripts.moved(known)
+
 
 async def test_events_of_an_older_worker_claim_no_gap() -> None:
     """It does not say what it told before; what it tells is shown as it comes."""
@@ -282,7 +298,7 @@ async def test_events_of_an_older_worker_claim_no_gap() -> None:
     old = RunEvent(event_id(1, 0, 9), "delta", {"text": "old"})
     await scene.bus.publish(Batch(events=[(scene.run, old)]))
     stream = scene.stream(event_id(1, 0, 1))
-    event = await asyncio.wait_for(anext(stream), following.LOOK_AGAIN.total_seconds() / 2)
+    event = await asyncio.wait_for(anext(stream), LOOK_AGAIN.total_seconds() / 2)
     assert event is not None
     assert event.data["text"] == "old"
     await stream.aclose()
@@ -297,7 +313,7 @@ async def test_a_gap_that_no_step_has_stored_is_not_waited_for() -> None:
     await scene.store()
     await scene.tell("delta", {"text": "here"})
     stream = scene.stream(event_id(1, 0, 1))
-    event = await asyncio.wait_for(anext(stream), following.LOOK_AGAIN.total_seconds() / 2)
+    event = await asyncio.wait_for(anext(stream), LOOK_AGAIN.total_seconds() / 2)
     assert event is not None
     assert event.data["text"] == "here"
     await stream.aclose()
@@ -326,7 +342,7 @@ async def test_the_end_does_not_overtake_the_last_words() -> None:
     """The end is in Postgres a moment before the text is in Redis; whoever looks in between must wait for the text."""
     scene, finished = await ended_scene()
     watching = asyncio.create_task(scene.follow())
-    await asyncio.sleep(following.LOOK_AGAIN.total_seconds() + 0.3)
+    await asyncio.sleep(LOOK_AGAIN.total_seconds() + 0.3)
     delta = RunEvent(event_id(1, 0, 12), "delta", {"text": "hello there"}, event_id(1, 0, 1))
     await scene.bus.publish(Batch(events=[(finished.run, delta)], finished=[finished]))
     events = await asyncio.wait_for(watching, WITHIN)

@@ -138,6 +138,14 @@ class Attic:
         assert older_than == timedelta(days=30)
         return self._take("sentences", limit)
 
+    async def forget_deliveries(self, *, older_than: timedelta, limit: int) -> int:
+        assert older_than == timedelta(days=20)
+        return self._take("deliveries", limit)
+
+    async def forget_webhooks(self, *, older_than: timedelta, limit: int) -> int:
+        assert older_than == timedelta(days=20)
+        return self._take("webhooks", limit)
+
     async def forget_workers(self, *, ended_for: timedelta, limit: int) -> int:
         return self._take("workers", limit)
 
@@ -159,26 +167,33 @@ class Attic:
 async def test_old_rows_go_in_batches() -> None:
     """Disk stays flat, and no statement grows with the backlog."""
     old = {"keys": 2500, "calls_booked": 1, "reservations": 2001, "workers": 1, "events": 10, "runs": 7, "costs": 3}
-    old |= {"steps_told": 1001, "sentences": 4}
+    old |= {"steps_told": 1001, "sentences": 4, "deliveries": 1002, "webhooks": 5}
     attic = Attic(dict(old))
-    kept = Kept(streams=timedelta(days=1), events=timedelta(days=30), runs=timedelta(days=90), costs_months=84)
+    kept = Kept(timedelta(days=1), timedelta(days=30), timedelta(days=20), timedelta(days=90), costs_months=84)
     assert await retain(kept, attic, HandClock()) == old
     assert set(attic.rows.values()) == {0}
 
 
 async def test_what_is_kept_for_ever_is_not_touched() -> None:
     """0 days means for ever, and nobody's history goes by accident."""
-    attic = Attic({"events": 10, "runs": 7, "costs": 3})
-    await retain(Kept(streams=timedelta(days=1), events=None, runs=None, costs_months=0), attic, HandClock())
-    assert attic.rows["costs"] == 3
-    assert attic.rows["events"] == 10
-    assert attic.rows["runs"] == 7
+    kept = {"events": 10, "runs": 7, "costs": 3, "deliveries": 2, "webhooks": 1, "sentences": 4}
+    attic = Attic(dict(kept))
+    await retain(Kept(timedelta(days=1), None, None, None, 0), attic, HandClock())
+    assert attic.rows.items() >= kept.items()
+
+
+def test_it_looks_more_often_when_things_are_kept_for_a_short_time() -> None:
+    """What is kept for two minutes is not looked for once an hour; and nothing is looked for all the time."""
+    usual = Kept(timedelta(days=1), timedelta(days=30), timedelta(days=30), None, 84)
+    assert usual.look_every == timedelta(minutes=10)
+    assert Kept(timedelta(minutes=2), None, None, None, 0).look_every == timedelta(seconds=30)
+    assert Kept(timedelta(days=1), None, None, timedelta(seconds=1), 0).look_every == timedelta(seconds=10)
 
 
 async def test_a_huge_backlog_is_spread_over_several_times() -> None:
     """A table that grew for a year must not keep the leader busy for an hour."""
     attic = Attic({"keys": 10_000_000})
-    gone = await retain(Kept(timedelta(days=1), None, None, 0), attic, HandClock())
+    gone = await retain(Kept(timedelta(days=1), None, None, None, 0), attic, HandClock())
     assert 0 < gone["keys"] < 10_000_000
 
 

@@ -2,16 +2,18 @@
 
 import contextlib
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from services.telegram_bridge.actions.take_updates import take_update, take_updates
 from services.telegram_bridge.ports import TokenRefused
-from services.telegram_bridge.rules.message import again_data
+from services.telegram_bridge.rules.message import FULL, again_data
 from services.telegram_bridge.rules.people import People
 from services.telegram_bridge.rules.place import Place
 from services.telegram_bridge.rules.updates import ButtonPressed, OtherMessage, PassedOver, Update
+from shared.actions.keep_door import Bounds, Doorkeeper
 from shared.errors import TryLater
 from tests.unit.telegram_bridge.bridge_world import BridgeWorld, HandState, text
 
@@ -48,15 +50,32 @@ async def test_met_again_it_is_the_same_run() -> None:
     assert world.texts() == ["a", "b"]
 
 
-async def test_a_full_line_is_waited_for_and_the_mark_stays() -> None:
-    """What can't be accepted now is not forgotten: the others wait behind it."""
+async def test_whose_line_is_full_is_told_so_and_holds_up_nobody() -> None:
+    """Whoever writes faster than is answered must not keep everybody else waiting; nor is that person left to guess."""
     world, state = BridgeWorld(capacity=1), HandState()
     bridge, epoch = await world.bridge()
     await take_update(world.door, text(4, "before"))
+    world.telegram.batches = [[text(5, "a"), text(6, "b"), text(7, "hello", sender=8)], Over()]
+    with pytest.raises(Over):
+        await take_updates(world.door, state, bridge=bridge, epoch=epoch, poll=timedelta(0))
+
+    assert world.texts() == ["before", "hello"]
+    assert state.next_update == 8
+    assert [row.body["text"] for row in world.deliveries.rows.values() if row.kind == "notice"] == [FULL]
+    assert world.nudged == 1
+
+
+async def test_when_all_lines_together_are_full_telegram_keeps_what_comes() -> None:
+    """It is nobody's own fault then: what can't be accepted now is not forgotten, and the mark stays."""
+    world, state = BridgeWorld(), HandState()
+    door = replace(world.door, inbox=Doorkeeper(world.runs, world.clock, Bounds(of_all=1)))
+    bridge, epoch = await world.bridge()
+    await take_update(door, text(4, "before"))
 
     async def sleep(seconds: float) -> None:
         assert state.next_update is None
         world.clock.slept.append(seconds)
+        world.clock.advance(seconds)
         if len(world.clock.slept) == 2:
             for row in world.tables.runs.values():
                 row.state = "done"
@@ -64,8 +83,7 @@ async def test_a_full_line_is_waited_for_and_the_mark_stays() -> None:
     world.clock.sleep = sleep  # type: ignore[method-assign]  # time by hand
     world.telegram.batches = [[text(5, "a")], Over()]
     with pytest.raises(Over):
-        await take_updates(world.door, state, bridge=bridge, epoch=epoch, poll=timedelta(0))
-    assert world.clock.slept == [5.0, 5.0]
+        await take_updates(door, state, bridge=bridge, epoch=epoch, poll=timedelta(0))
     assert world.texts() == ["before", "a"]
     assert state.next_update == 6
 

@@ -89,11 +89,14 @@ class Http:
     trust_localhost: bool = False
     max_body_bytes: Positive = 10_485_760
     max_attachment_bytes: Positive = 52_428_800
+    max_streams: Positive = 2000
+    slow_client_seconds: Seconds = 20.0
     rate_limit: Positive = 30
     rate_window: Positive = 60
     status_rate_limit: Positive = 60
     callback_url: Address = ""
     callback_token_env: Variable = ""
     callback_timeout: Seconds = 10.0
+    drain_seconds: Seconds = 18.0
     download_dir: Path | None = None
     rate_limit_cleanup_threshold: Count = 1000

@@ -1,20 +1,41 @@
 """How the processes run: ``[worker]``, ``[run]``, ``[retention]``, ``[database]``, ``[logging]``, ``[paths]`` ..."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from shared.runtime.configuration.kinds import Address, Count, Number, Positive, Seconds, Variable
+from shared.runtime.configuration.kinds import Address, Count, Hours, Number, Positive, Seconds, Share, Variable, Weight
 
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """``[worker]``: what one worker process takes on: conversations (``slots``) and tools at a time."""
+    """``[worker]``: what one worker process takes on: conversations (``slots``) and tools at a time.
 
-    slots: Positive = 64
+    ``memory_mb``: with more of it in use, it takes nothing new; 0 means no limit.
+    """
+
+    slots: Positive = 128
+    memory_mb: Count = 0
     inflight_tools: Positive = 8
     drain_seconds: Seconds = 20.0
     history_cache_bytes: Count = 67_108_864
+
+
+@dataclass(frozen=True, slots=True)
+class Fairness:
+    """``[fairness]``: the part of a worker's slots that one principal may hold, times its weight (1 if it has none)."""
+
+    window: Share = 0.5
+    weights: Mapping[str, Weight] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """``[limits]``: how many runs may be open (accepted and not ended); 0 means no limit."""
+
+    open_runs_per_principal: Count = 2000
+    open_runs: Count = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +50,13 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """``[retention]``: how long rows are kept; 0 means for ever."""
+    """``[retention]``: how long rows are kept; 0 days mean for ever."""
 
-    idempotency_hours: Positive = 24
-    streams_hours: Positive = 24
-    events_days: Count = 30
-    runs_days: Count = 0
+    idempotency_hours: Hours = 24
+    streams_hours: Hours = 24
+    events_days: Number = 30
+    deliveries_days: Number = 30
+    runs_days: Number = 0
 
 
 @dataclass(frozen=True, slots=True)

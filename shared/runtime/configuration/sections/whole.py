@@ -11,6 +11,8 @@ from shared.runtime.configuration.sections.memory import Memory
 from shared.runtime.configuration.sections.operation import (
     Conversion,
     Database,
+    Fairness,
+    Limits,
     Logging,
     Maintain,
     Metering,
@@ -52,5 +54,7 @@ class Sections:
     conversion: Conversion = field(default_factory=Conversion)
     paths: Paths = field(default_factory=Paths)
     worker: Worker = field(default_factory=Worker)
+    fairness: Fairness = field(default_factory=Fairness)
+    limits: Limits = field(default_factory=Limits)
     run: Run = field(default_factory=Run)
     retention: Retention = field(default_factory=Retention)

@@ -1,10 +1,17 @@
 """A worker's memory of histories: never a gap, never a row twice, whatever others did meanwhile."""
 
+import gc
+import tracemalloc
 from uuid import UUID
 
+import orjson
+import pytest
+
 from services.agent_worker.actions.desk import CompactionManner
-from services.agent_worker.actions.remember_history import Histories, Remembered
+from services.agent_worker.actions.remember_history import Histories, Remembered, add_row
+from shared.domain.chat import Message
 from shared.domain.money import Usage
+from shared.domain.run import StoredMessage
 from shared.ports.model import ModelAnswer
 from tests.builders import CONVERSATION, new_run
 from tests.unit.agent_worker.actions.workroom import Room, with_manner
@@ -92,7 +99,7 @@ async def test_a_history_that_is_pushed_out_during_a_claim_is_read_whole() -> No
 async def test_a_history_lent_to_a_claim_can_not_be_pushed_out() -> None:
     """Else the claim would bring the new rows only, and the old ones would be gone."""
     room = await Room(ModelAnswer("a0"), ModelAnswer("b0"), ModelAnswer("a1")).open()
-    room.histories = Histories(150)
+    room.histories = Histories(1500)
     await room.answer("q0")
     lent = room.histories.lend(CONVERSATION)
     assert lent is not None
@@ -118,6 +125,33 @@ def test_the_least_recently_used_history_is_forgotten_first() -> None:
     histories.keep("d", _held(40))
     assert histories.lend("c") is None
     assert histories.lend("b") is not None
+
+
+@pytest.mark.parametrize(("rows", "characters"), [(2, 50), (24, 300), (10, 5000)])
+def test_the_limit_is_memory_and_not_characters(rows: int, characters: int) -> None:
+    """Short messages take six times their text: whoever sets 64 MB does not want 400."""
+    limit = 2_000_000
+    histories = Histories(limit)
+    gc.collect()
+    tracemalloc.start()
+    for number in range(4 * limit // (rows * (characters + 500))):
+        histories.keep(f"http:key:sender{number}", _read(number, rows, characters))
+    gc.collect()
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert limit / 2 < taken < limit * 1.1
+
+
+def _read(number: int, rows: int, characters: int) -> Remembered:
+    """As a claim brings it."""
+    history = Remembered(UUID(int=number), 1, rows, [], [], 0)
+    said: tuple[Message, ...] = (
+        {"role": "user", "content": "x" * characters, "received_at": "2026-11-22T05:00:00Z"},
+        {"role": "assistant", "text": "y" * characters, "tool_calls": []},
+    )
+    for ordinal in range(1, rows + 1):
+        add_row(history, StoredMessage(ordinal, UUID(int=number), orjson.loads(orjson.dumps(said[ordinal % 2]))))
+    return history
 
 
 def _held(size: int) -> Remembered:

@@ -1,5 +1,6 @@
 """What a worker does beside its conversations."""
 
+import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Literal
@@ -10,7 +11,8 @@ from services.agent_worker.actions.take_work import WorkInHand
 from shared.actions.watch_peers import PeerWatch
 from shared.adapters.inmemory.fleet import InMemoryFleet
 from shared.errors import TryLater
-from tests.builders import CONVERSATION
+from shared.ports.model import ModelAnswer
+from tests.builders import CONVERSATION, address, new_run
 from tests.unit.agent_worker.actions.workroom import Room
 
 
@@ -70,3 +72,55 @@ async def test_a_goodbye_leaves_nothing_owned() -> None:
 
     assert room.world.tables.workers[room.worker].state == "stopped"
     assert room.world.tables.conversations[CONVERSATION].owner is None
+
+
+async def test_an_attempt_that_a_goodbye_drops_does_not_count() -> None:
+    """A step that takes longer than a drain may is done again; that is the deploy's doing, not the run's."""
+    room = await Room(asyncio.Event()).open()
+    run = await room.accept()
+    async with room.at_work() as hand:
+        rounds, _ = rounds_of(room, hand)
+        hand.take(CONVERSATION)
+        async with asyncio.timeout(5):
+            while not room.model.requests:
+                await asyncio.sleep(0.001)
+        await rounds.drain()
+
+    assert room.world.tables.runs[run].attempts == 0  # the next one is the first
+    assert room.world.tables.conversations[CONVERSATION].owner is None
+
+
+async def test_a_goodbye_waits_for_what_is_being_read() -> None:
+    """A wake-up that Redis hands out to nobody would lie there until a sweep."""
+    room = await Room().open()
+    async with room.at_work() as hand:
+        rounds, _ = rounds_of(room, hand)
+        await hand.reading.acquire()
+        leaving = asyncio.create_task(rounds.drain())
+        await asyncio.sleep(0.05)
+        assert not leaving.done()
+        hand.take(CONVERSATION, entry="9-0")
+        hand.reading.release()
+        await leaving
+
+    assert [wake_up.conversation for wake_up in room.bus.waiting] == [CONVERSATION]
+    assert "9-0" in [entry for batch in room.bulletin.batches for entry in batch.acknowledge]
+
+
+async def test_what_a_sweep_finds_beyond_the_slots_does_not_wait_for_the_next_sweep() -> None:
+    """When a worker is killed with a full line, another one has all of it to do, and not one window of it a second."""
+    room = await Room(*[ModelAnswer("hi") for _ in range(8)]).open()
+    runs = []
+    for number in range(8):
+        run = new_run("hello", address=address(f"c{number}"))
+        await room.world.accept(run)  # and nobody is woken
+        runs.append(run.id)
+    await room.clock.sleep(2)
+    async with room.at_work(slots=2) as hand:
+        rounds, _ = rounds_of(room, hand)
+        await rounds.sweep()
+        async with asyncio.timeout(5):
+            while hand.served < 8:
+                await asyncio.sleep(0.001)
+    for each in runs:
+        assert (await room.outcome(each))["reply"] == "hi"

@@ -110,14 +110,36 @@ async def test_a_draining_worker_hands_back_between_two_steps() -> None:
     assert await heir.every_call_is_booked()
 
 
-async def test_a_draining_worker_claims_nothing() -> None:
-    """It is on its way out."""
+async def test_a_draining_worker_claims_nothing_and_passes_on_what_it_was_woken_for() -> None:
+    """It is on its way out; what it had read would have to wait for somebody's sweep."""
     room = await Room().open()
     run = await room.accept()
     room.desk.draining.set()
     await room.serve()
 
     assert room.world.tables.runs[run].state == "accepted"
+    assert [wake_up.conversation for wake_up in room.bus.waiting] == [CONVERSATION]
+
+
+async def test_what_stands_behind_the_last_run_of_a_draining_worker_is_a_peers_at_once() -> None:
+    """The goodbye may have to wait for other conversations; this one must not wait with it."""
+    hold = asyncio.Event()
+    room = await Room(hold, ModelAnswer("one")).open()
+    first, second = await room.accept("1"), await room.accept("2")
+    serving = asyncio.create_task(room.serve())
+    async with asyncio.timeout(5):
+        while not room.model.requests:
+            await asyncio.sleep(0.001)
+    room.desk.draining.set()
+    hold.set()
+    await serving
+    assert (await room.outcome(first))["reply"] == "one"
+    assert [wake_up.conversation for wake_up in room.bus.waiting] == [CONVERSATION]
+
+    heir = await Room(ModelAnswer("two"), world=room.world, bus=room.bus).open()
+    await heir.serve()
+    assert (await heir.outcome(second))["reply"] == "two"
+    assert {each.attempts for each in room.world.tables.runs.values()} == {1}
 
 
 async def test_a_claim_that_crossed_the_drain_is_left_to_a_peer() -> None:
@@ -129,6 +151,7 @@ async def test_a_claim_that_crossed_the_drain_is_left_to_a_peer() -> None:
     room.desk.draining.set()
     await room.world.fleet.drain(room.worker)
     await serving
+    assert [wake_up.conversation for wake_up in room.bus.waiting] == [CONVERSATION]
 
 
 async def test_a_fenced_worker_stops_everything() -> None:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from services.agent_worker.actions.remember_history import Histories, Remembered
 from services.agent_worker.actions.serve_conversation import Fenced
 from services.agent_worker.actions.take_work import PAUSE_WITHOUT_REDIS, WorkInHand, take_work
+from services.agent_worker.rules.fair_share import FairShare
 from shared.errors import TryLater
 from shared.ids import new_id
 from shared.ports.bus import WakeUp
@@ -16,7 +17,7 @@ from tests.unit.agent_worker.actions.workroom import Room
 
 
 def _hand(room: Room, *, slots: int = 2) -> WorkInHand:
-    return WorkInHand(room.desk, room.histories, slots=slots)
+    return WorkInHand(room.desk, room.histories, share=FairShare(slots))
 
 
 async def _until(condition: object) -> None:
@@ -31,7 +32,7 @@ async def test_a_wake_up_is_answered_and_forgotten() -> None:
     hand = _hand(room)
     run = await room.accept()
     await room.bus.wake([WakeUp(CONVERSATION, run)])
-    taking = asyncio.create_task(take_work(room.bus, hand, sleep=room.clock.sleep))
+    taking = asyncio.create_task(take_work(room.bus, room.runs, hand, sleep=room.clock.sleep))
     await _until(lambda: hand.served == 1 and hand.count == 0)
     await room.desk.outlet.flush()
 
@@ -48,7 +49,7 @@ async def test_no_more_is_taken_than_there_are_slots() -> None:
     for name in ("a", "b", "c"):
         await room.world.accept(new_run(conversation=name))
         await room.bus.wake([WakeUp(name)])
-    taking = asyncio.create_task(take_work(room.bus, hand, sleep=room.clock.sleep))
+    taking = asyncio.create_task(take_work(room.bus, room.runs, hand, sleep=room.clock.sleep))
     await _until(lambda: len(room.model.requests) == 2)
 
     assert (hand.count, hand.free, hand.conversations) == (2, 0, ["a", "b"])
@@ -99,7 +100,7 @@ async def test_a_redis_that_is_away_is_asked_again() -> None:
             return await bus.reclaim(idle=idle, limit=limit)
 
     await bus.wake([WakeUp(CONVERSATION)])
-    taking = asyncio.create_task(take_work(Away(), hand, sleep=room.clock.sleep))
+    taking = asyncio.create_task(take_work(Away(), room.runs, hand, sleep=room.clock.sleep))
     await _until(lambda: hand.served == 1)
 
     assert room.clock.slept == [PAUSE_WITHOUT_REDIS] * 3
@@ -184,7 +185,7 @@ async def test_one_broken_conversation_does_not_end_the_others() -> None:
                 raise RuntimeError("a fault of our own")
             return super().lend(conversation)
 
-    hand = WorkInHand(room.desk, Broken(1_000_000), slots=2)
+    hand = WorkInHand(room.desk, Broken(1_000_000), share=FairShare(2))
     hand.take("broken")
     hand.take(CONVERSATION)
     await _until(lambda: hand.count == 0)

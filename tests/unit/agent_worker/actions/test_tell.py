@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.agent_worker.actions.tell import ENDS_A_FLUSH, ENDS_KEPT, FLUSH_EVERY, Outlet, Teller
+from services.agent_worker.actions.tell import (
+    ENDS_A_FLUSH,
+    ENDS_KEPT,
+    EVENTS_KEPT,
+    FLUSH_EVERY,
+    VIEWS_AFTER,
+    Outlet,
+    Teller,
+)
 from shared.adapters.inmemory.bus import InMemoryBus
 from shared.adapters.inmemory.clock import ManualClock
 from shared.domain.run import Told as StepTold
@@ -295,3 +303,62 @@ async def test_after_a_long_outage_ends_are_told_in_portions_and_the_surplus_is_
     portions = [len(batch.finished) for batch in told.bulletin.batches]
     assert max(portions) <= ENDS_A_FLUSH
     assert sum(portions) == ENDS_KEPT
+
+
+async def test_views_of_a_conversation_are_told_together_soon_after_and_the_last_one_stands() -> None:
+    """Operators see what stays; what came and went within a quarter of a second costs nothing."""
+    told = Told()
+    flushing = asyncio.create_task(told.outlet.flush_for_ever())
+    await asyncio.sleep(0)
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    told.outlet.owner(CONVERSATION, "w 1")
+    told.outlet.monitor(CONVERSATION, {"state": "thinking", "turn": 1})
+    told.outlet.acknowledge("5-0")
+    while not told.bulletin.batches:
+        await asyncio.sleep(0.001)
+    told.outlet.monitor(CONVERSATION, {"state": "idle"})
+    told.outlet.owner(CONVERSATION, "")
+    while len(told.bulletin.batches) < 2:
+        await asyncio.sleep(0.001)
+    flushing.cancel()
+    await asyncio.gather(flushing, return_exceptions=True)
+
+    assert loop.time() - started >= VIEWS_AFTER.total_seconds() * 0.9
+    first, second = told.bulletin.batches
+    assert (first.acknowledge, first.monitor, first.owners) == (["5-0"], {}, {})
+    assert {name: fields["state"] for name, fields in second.monitor.items()} == {CONVERSATION: "idle"}
+    assert second.owners == {CONVERSATION: ""}
+
+
+async def test_ends_that_follow_each_other_share_a_pipeline_and_the_first_does_not_wait() -> None:
+    """Under load a pipeline for each end would cost more than what it says."""
+    told = Told()
+    flushing = asyncio.create_task(told.outlet.flush_for_ever())
+    await asyncio.sleep(0)
+    for _ in range(3):
+        told.outlet.finish(FinishedRun(new_id(), CONVERSATION, terminal_id(1), {"state": "done"}))
+        for _ in range(5):
+            await asyncio.sleep(0)
+    while sum(len(batch.finished) for batch in told.bulletin.batches) < 3:
+        await asyncio.sleep(0.001)
+    flushing.cancel()
+    await asyncio.gather(flushing, return_exceptions=True)
+
+    assert [len(batch.finished) for batch in told.bulletin.batches] == [1, 2]
+
+
+async def test_text_that_was_dropped_does_not_take_what_follows_with_it() -> None:
+    """After an outage that was too long a client meets a gap, and then hears the rest."""
+    told = Told()
+    told.bulletin.away = True
+    teller = told.teller()
+    teller.piece("text", "lost")
+    other = Teller(told.outlet, run=new_id(), conversation="cli", epoch=1, step=0, keep=ACCEPTED_ID)
+    for _ in range(EVENTS_KEPT):
+        other.event("notice", {})
+    teller.piece("text", "kept")
+    told.bulletin.away = False
+    await told.outlet.flush()
+
+    assert [(event.id, event.after, event.data) for event in await told.events()] == [("1-8", "1-4", {"text": "kept"})]

@@ -17,6 +17,7 @@ from services.agent_worker.actions.serve_conversation import Served, serve_conve
 from services.agent_worker.actions.take_work import WorkInHand
 from services.agent_worker.actions.tell import Outlet
 from services.agent_worker.ports import Proof, ToolUse, Verdict
+from services.agent_worker.rules.fair_share import FairShare
 from services.agent_worker.rules.prompt import ContextFiles
 from shared.actions.accept_message import accept_message
 from shared.actions.cancel_run import cancel_run
@@ -160,7 +161,7 @@ class Room:
         self, *, slots: int = 2, isolate: Callable[[str], None] = lambda _: None
     ) -> AsyncIterator[WorkInHand]:
         """The hand of this worker, which heeds what is told over the control stream."""
-        hand = WorkInHand(self.desk, self.histories, slots=slots, isolate=isolate)
+        hand = WorkInHand(self.desk, self.histories, share=FairShare(slots), isolate=isolate)
         heeding = asyncio.create_task(heed_control(self.control, hand))
         await asyncio.sleep(0)
         try:
