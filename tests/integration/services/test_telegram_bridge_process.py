@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -369,7 +370,12 @@ async def test_a_bridge_that_is_told_to_stop_ends_what_it_has_begun(
         assert await states(database) == {"sent": 1, "pending": 1}
 
 
-MEETS_A_SENDING = 0.5
+KILLS = ((5, 0.0), (13, 0.07), (21, 0.15))
+"""How many messages people have seen, and seconds after that; the first always meets one that is not answered yet."""
+
+
+def people_have_seen(telegram: FakeBotApi, messages: int) -> bool:
+    return len(telegram.sent) >= messages
 
 
 @pytest.mark.timeout(180)
@@ -384,17 +390,13 @@ async def test_bridges_killed_again_and_again_repeat_nothing_and_lose_nothing(
             await world.put(f"{number}", conversation=f"telegram:{chat}", ordinal=number)
         await telegram.writes(f"question {number}")
     async with contextlib.AsyncExitStack() as stack:
-        for wait in (MEETS_A_SENDING, 0.9, 0.3, 0.0):
+        for shown, wait in KILLS:
             bridge = await stack.enter_async_context(started("telegram_bridge", surroundings, **settings(telegram)))
-            await leads(bridge)
-            if not wait:
-                break
+            await telegram.until(partial(people_have_seen, telegram, shown))
             await asyncio.sleep(wait)
-            if wait == MEETS_A_SENDING:  # the other instants are anybody's
-                shown = len(telegram.sent)
-                await telegram.until(lambda shown=shown: len(telegram.sent) > shown)  # answered 0.1 s later, not before
             bridge.process.kill()
             await bridge.process.wait()
+        bridge = await stack.enter_async_context(started("telegram_bridge", surroundings, **settings(telegram)))
 
         async def all_settled() -> bool:
             found = await states(database)
