@@ -2,7 +2,7 @@
 
 import linecache
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +31,21 @@ class Spot:
     line: int
     own: float
     with_callees: float
+
+
+def added(all_samples: Iterable[Samples]) -> Samples:
+    """The samples of several processes as if they were one."""
+    own: Counter[tuple[str, str, int]] = Counter()
+    with_callees: Counter[tuple[str, str]] = Counter()
+    for samples in all_samples:
+        for file, function, line, count in samples.own:
+            own[file, function, line] += count
+        for file, function, count in samples.with_callees:
+            with_callees[file, function] += count
+    return Samples(
+        own=[(*place, count) for place, count in own.items()],
+        with_callees=[(*place, count) for place, count in with_callees.items()],
+    )
 
 
 def hot_spots(samples: Samples, most: int) -> Sequence[Spot]:

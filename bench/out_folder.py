@@ -18,5 +18,6 @@ def clear(out: Path) -> None:
 def keep(out: Path, name: str, value: Any) -> Path:
     """Write JSON and return where it is."""
     file = out / f"{name}.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(orjson.dumps(value, option=orjson.OPT_INDENT_2 if name == "bench" else None) + b"\n")
     return file

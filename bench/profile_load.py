@@ -1,4 +1,4 @@
-"""``python -m bench.profile_load``: what gateway and worker spend their CPU on while more is asked than they can do."""
+"""``python -m bench.profile_load``: where gateway and workers spend their CPU while more is asked than they can do."""
 
 import argparse
 import shutil
@@ -13,7 +13,7 @@ from pathlib import Path
 import orjson
 
 from bench.cells import conversations_for, seeded, warm_up
-from bench.hot_spots import Samples, tables
+from bench.hot_spots import Samples, added, tables
 from bench.load import closed_loop
 from bench.loops import run
 from bench.processes import cpu_seconds
@@ -41,7 +41,15 @@ class ProfiledStack(Stack):
         log = self.folder / f"{name}-{len(self.processes)}.log"
         with log.open("wb") as out:
             popen = subprocess.Popen(
-                [sys.executable, "-m", "bench.profiled_service", name, str(self.seen(name)), "-c", str(self.config)],
+                [
+                    sys.executable,
+                    "-m",
+                    "bench.profiled_service",
+                    name,
+                    str(self._samples(name)),
+                    "-c",
+                    str(self.config),
+                ],
                 cwd=PROJECT,
                 env={**self._environment(), **self.environment, **environment},
                 stdin=subprocess.DEVNULL,
@@ -52,25 +60,35 @@ class ProfiledStack(Stack):
         self.processes.append(process)
         return process
 
-    def seen(self, name: str) -> Path:
-        """Where such a process leaves its samples."""
-        return self.folder / f"{name}.samples.json"
+    def _samples(self, name: str) -> Path:
+        return self.folder / f"{name}-{len(self.processes)}.samples.json"
+
+    def seen(self, name: str) -> Samples:
+        """What all processes of this name saw together, when they have ended."""
+        files = self.folder.glob(f"{name}-*.samples.json")
+        return added(Samples(**orjson.loads(file.read_bytes())) for file in files)
 
 
 async def load_and_sample(
-    town: Town, stack: ProfiledStack, seconds: float, *, sessions: int = SESSIONS, latency_ms: int = 0
+    town: Town,
+    stack: ProfiledStack,
+    seconds: float,
+    *,
+    workers: int = 1,
+    sessions: int = SESSIONS,
+    latency_ms: int = 0,
 ) -> dict[str, float]:
     """Load it for so long; milliseconds of CPU for a run by service. The processes have ended when this returns.
 
     Raises ``RuntimeError`` when a reply was wrong.
     """
-    town.have_workers(1)
+    town.have_workers(workers)
     await warm_up(town, 200)
     town.tidy_up()
     processes = [process for process in stack.processes if process.name in PROFILED]
     for process in processes:
         process.popen.send_signal(signal.SIGUSR1)
-    before = {process.name: cpu_seconds(process.popen.pid) for process in processes}
+    before = _used(processes)
     runs, end = 0, time.monotonic() + seconds
     while time.monotonic() < end:
         senders = seeded(town, conversations_for(sessions, BATCH))
@@ -80,10 +98,17 @@ async def load_and_sample(
         if tally.wrong:
             raise RuntimeError(f"a reply was wrong: {tally.wrong[0]}")
         runs += BATCH
-    used = {process.name: cpu_seconds(process.popen.pid) - before[process.name] for process in processes}
+    used = _used(processes)
     for process in processes:
         process.stop()
-    return {name: 1000 * spent / runs for name, spent in used.items()}
+    return {name: 1000 * (spent - before[name]) / runs for name, spent in used.items()}
+
+
+def _used(processes: Sequence[Process]) -> dict[str, float]:
+    used: dict[str, float] = {}
+    for process in processes:
+        used[process.name] = used.get(process.name, 0.0) + cpu_seconds(process.popen.pid)
+    return used
 
 
 def main(words: Sequence[str]) -> int:
@@ -91,6 +116,7 @@ def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="bench-profile", description="Where gateway and worker spend their CPU.")
     parser.add_argument("--seconds", type=float, default=20.0, help="how long the load lasts")
     parser.add_argument("--latency-ms", type=int, default=0, help="how long an answer of the model takes, in 10 pieces")
+    parser.add_argument("--workers", type=int, default=1, help="how many workers")
     parser.add_argument("--sessions", type=int, default=SESSIONS, help="how many messages are under way at a time")
     parser.add_argument("--shown", type=int, default=SHOWN, help="how many functions of each")
     asked = parser.parse_args(words)
@@ -100,11 +126,17 @@ def main(words: Sequence[str]) -> int:
             stack = town.stack
             assert isinstance(stack, ProfiledStack)  # noqa: S101 - for the type checker
             spent = run(
-                load_and_sample(town, stack, asked.seconds, sessions=asked.sessions, latency_ms=asked.latency_ms)
+                load_and_sample(
+                    town,
+                    stack,
+                    asked.seconds,
+                    workers=asked.workers,
+                    sessions=asked.sessions,
+                    latency_ms=asked.latency_ms,
+                )
             )
             for name in PROFILED:
-                samples = Samples(**orjson.loads(stack.seen(name).read_bytes()))
-                sys.stdout.write("\n".join(tables(name, samples, spent[name], most=asked.shown)) + "\n\n")
+                sys.stdout.write("\n".join(tables(name, stack.seen(name), spent[name], most=asked.shown)) + "\n\n")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return 0

@@ -19,7 +19,9 @@ from bench.plan import MOST_SESSIONS, SLOW_MS, WORKERS, Cell
 from bench.town import Town, open_town
 
 RUNS = 2400
-WARM_UP = 200
+WARM_UP = 300
+"""Runs for each worker: a round begins some of them anew, and Postgres plans a statement anew for the first five times
+on each of a worker's connections."""
 
 
 async def measure_workers(town: Town, *, rounds: int) -> dict[str, list[dict[str, float]]]:
@@ -28,7 +30,7 @@ async def measure_workers(town: Town, *, rounds: int) -> dict[str, list[dict[str
     for _ in range(rounds):
         for workers in WORKERS:
             town.have_workers(workers)
-            await warm_up(town, WARM_UP)
+            await warm_up(town, WARM_UP * workers)
             town.tidy_up()
             result = await measure_cell(town, Cell(workers, MOST_SESSIONS, SLOW_MS, RUNS))
             if result.wrong:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from deploy.local import tether
+from shared.runtime.scheduling import let_others_finish
 
 SELF = "self"
 """The identity of a process that runs as whoever started it."""
@@ -54,6 +55,7 @@ class Child:
             start_new_session=True,
             pass_fds=passed,
         )
+        let_others_finish(self._tether.pid)  # Postgres does not ask for that itself; the tether has started nothing yet
 
     @property
     def pid(self) -> int:

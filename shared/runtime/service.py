@@ -17,6 +17,7 @@ import structlog
 from shared.errors import ConfigError
 from shared.runtime.garbage import look_less_often
 from shared.runtime.logs import set_up_logs
+from shared.runtime.scheduling import let_others_finish
 from shared.runtime.settings import Configuration, load_configuration
 from shared.runtime.vitals import keep_small
 
@@ -66,6 +67,7 @@ def run(name: str, open_service: OpenService, argv: Sequence[str] | None = None)
         configuration = load_configuration(arguments.config, os.environ)
         logging = configuration.logging
         set_up_logs(name, level=logging.level, form=logging.format, suppress=logging.suppress)
+        let_others_finish()
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(_live(name, open_service, configuration))
     except ConfigError as fault:

@@ -113,3 +113,15 @@ def test_a_server_that_outlived_everything_is_found_and_replaced(data: Path) -> 
         assert not leftovers.is_alive(orphan)
         assert connection.execute("select count(*) from kept").fetchone() == (0,)
     assert state.read_ports(data)["postgres"] == port
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="others do not know it")
+def test_what_is_started_lets_others_finish() -> None:
+    """On a full machine each server and service does more in a turn, and interrupts nobody for it."""
+    code = "import os; print(os.sched_getscheduler(0) == os.SCHED_BATCH)"
+    child = Child([sys.executable, "-c", code], log=subprocess.PIPE)
+    assert child.wait(timedelta(seconds=20)) == 0
+    assert child.output is not None
+    with child.output as output:
+        assert output.read() == b"True\n"
+    child.stop()

@@ -4,6 +4,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from uuid import UUID
 
+import orjson
+
 from services.agent_worker.rules.history import append_readable, summary_message
 from shared.domain.chat import Message
 from shared.domain.run import Claim, StoredMessage
@@ -81,4 +83,4 @@ def add_row(held: Remembered, stored: StoredMessage) -> None:
     """Put a row at the end."""
     held.rows.append(stored)
     append_readable(held.readable, stored.body)
-    held.size += ROW_BYTES + 2 * len(str(stored.body))  # its text, and what a model reads of it
+    held.size += ROW_BYTES + 2 * len(orjson.dumps(stored.body))  # its text, and what a model reads of it

@@ -24,16 +24,33 @@ class TierNames:
 
 
 class WorkspaceFiles:
-    """``Workspace`` of the desk. An unknown tier has no files, as in the original."""
+    """``Workspace`` of the desk. An unknown tier has no files, as in the original.
+
+    A look at the folder is made in a thread, for it may lie on a network. One look is for everybody who asked before
+    it began: threads that take turns with a busy event loop cost more than the look itself.
+    """
 
     def __init__(self, root: Path, tiers: Mapping[str, TierNames]) -> None:
         self._root = root
         self._tiers = tiers
         self._read: dict[str, tuple[tuple[int, int], str]] = {}
+        self._looking = asyncio.Lock()
+        self._next: dict[str, asyncio.Task[ContextFiles]] = {}
 
     async def context_files(self, tier: str) -> ContextFiles:
         """See ``Workspace.context_files``."""
-        return await asyncio.to_thread(self._context_files, self._tiers.get(tier, TierNames()))
+        names = self._tiers.get(tier)
+        if names is None:
+            return ContextFiles([], [])
+        look = self._next.get(tier)
+        if look is None:
+            look = self._next[tier] = asyncio.create_task(self._look(tier, names))
+        return await asyncio.shield(look)  # who is cancelled leaves the look to the others
+
+    async def _look(self, tier: str, names: TierNames) -> ContextFiles:
+        async with self._looking:
+            del self._next[tier]  # who asks from here on may want what is written from here on
+            return await asyncio.to_thread(self._context_files, names)
 
     def _context_files(self, names: TierNames) -> ContextFiles:
         return ContextFiles(self._all(names.stable), self._all(names.semi_stable))

@@ -11,6 +11,7 @@ import psycopg
 from shared.adapters.postgres.documents import to_json
 from shared.adapters.postgres.pool import Database
 from shared.adapters.postgres.rows import settlement_document, write_document
+from shared.domain.chat import Message
 from shared.domain.consent import says_yes
 from shared.domain.delivery import is_carried
 from shared.domain.money import Usage
@@ -377,7 +378,7 @@ def _claim(conversation: str, call_id: UUID, row: Mapping[str, Any]) -> Claim:
         route=Route(route["model"], Decimal(route["worst_case"]), route["currency"]),
         call_id=call_id,
         history_from=row["from"],
-        messages=[StoredMessage(ordinal, UUID(writer), body) for ordinal, writer, body in row["messages"]],
+        messages=_messages(row["messages"]),
         effects=[
             StoredEffect(
                 call_index=effect["call_index"],
@@ -411,6 +412,12 @@ def _claim(conversation: str, call_id: UUID, row: Mapping[str, Any]) -> Claim:
         suspected=run["suspected"],
         traceparent=run["traceparent"],
     )
+
+
+def _messages(rows: Sequence[tuple[int, str, Message]]) -> list[StoredMessage]:
+    """A run writes several in a row, and an id takes longer to read than all else of a row."""
+    writers = {text: UUID(text) for text in {writer for _, writer, _ in rows}}
+    return [StoredMessage(ordinal, writers[writer], body) for ordinal, writer, body in rows]
 
 
 def _id(value: str | None) -> UUID | None:

@@ -1,0 +1,69 @@
+"""What a model is shown of the workspace: as it is on the disk, however many ask."""
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from services.agent_worker.edge.workspace_files import TierNames, WorkspaceFiles
+from services.agent_worker.rules.prompt import ContextFiles
+
+TIERS = {
+    "full": TierNames(stable=("SOUL.md",), semi_stable=("MEMORY.md", "TODAY.md")),
+    "small": TierNames(("SOUL.md",)),
+}
+
+
+async def test_files_that_are_there_are_shown_in_their_order_and_read_anew_when_they_change(tmp_path: Path) -> None:
+    """What is not there is left out; an unknown tier has none."""
+    files = WorkspaceFiles(tmp_path, TIERS)
+    (tmp_path / "SOUL.md").write_text("kind", "utf-8")
+    (tmp_path / "TODAY.md").write_text("rain", "utf-8")
+    assert await files.context_files("full") == ContextFiles([("SOUL.md", "kind")], [("TODAY.md", "rain")])
+    (tmp_path / "SOUL.md").write_text("very kind", "utf-8")
+    assert await files.context_files("small") == ContextFiles([("SOUL.md", "very kind")], [])
+    assert await files.context_files("nowhere") == ContextFiles([], [])
+
+
+class SlowFolder(WorkspaceFiles):
+    """Counts its looks; each waits until it is let go."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root, TIERS)
+        self.looks = 0
+        self.go_on = threading.Semaphore(0)
+
+    def _context_files(self, names: TierNames) -> ContextFiles:
+        self.looks += 1
+        found = super()._context_files(names)
+        assert self.go_on.acquire(timeout=10)
+        return found
+
+
+async def _begun(folder: SlowFolder, looks: int) -> None:
+    async with asyncio.timeout(10):
+        while folder.looks < looks:
+            await asyncio.sleep(0.001)
+
+
+def _stable(found: Sequence[ContextFiles]) -> list[Sequence[tuple[str, str]]]:
+    return [each.stable for each in found]
+
+
+async def test_one_look_is_for_all_who_asked_before_it_began_and_for_nobody_else(tmp_path: Path) -> None:
+    """A run that begins right behind a write reads what was written."""
+    folder = SlowFolder(tmp_path)
+    soul = tmp_path / "SOUL.md"
+    soul.write_text("old", "utf-8")
+    first = [asyncio.create_task(folder.context_files("full")) for _ in range(3)]
+    await _begun(folder, 1)
+    soul.write_text("newer", "utf-8")
+    later = [asyncio.create_task(folder.context_files("full")) for _ in range(5)]
+    await asyncio.sleep(0)
+    later[0].cancel()
+    folder.go_on.release()
+    assert _stable(await asyncio.gather(*first)) == [[("SOUL.md", "old")]] * 3
+    await _begun(folder, 2)
+    folder.go_on.release()
+    assert _stable(await asyncio.gather(*later[1:])) == [[("SOUL.md", "newer")]] * 4
+    assert folder.looks == 2
