@@ -1,10 +1,13 @@
 """What only the gateway needs: a look at what the processes say of themselves, and the way out for webhooks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 from services.gateway.rules.webhook_verdict import Receipt
 from shared.ports.webhooks import Webhook
+
+Ready = Callable[[], Awaitable[tuple[bool, Mapping[str, str]]]]
+"""Whether this process can do its work, and each of its checks with ``ok`` or what is wrong."""
 
 
 class MonitorBoard(Protocol):

@@ -6,6 +6,7 @@ import random
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import timedelta
+from functools import partial
 
 from services.gateway.actions.decide_dead import Terms
 from services.gateway.actions.send_webhooks import WebhookSender
@@ -17,7 +18,9 @@ from services.gateway.edge.bodies import Bodies
 from services.gateway.edge.callback import open_callback
 from services.gateway.edge.chat_api import ChatApi
 from services.gateway.edge.dead_api import DeadApi
+from services.gateway.edge.door import TokenDoor
 from services.gateway.edge.event_stream import Seats
+from services.gateway.edge.health_api import HealthApi
 from services.gateway.edge.operator_api import OperatorApi
 from services.gateway.edge.run_control_api import RunControlApi
 from services.gateway.edge.session_api import SessionApi
@@ -25,7 +28,7 @@ from services.gateway.edge.story_api import StoryApi
 from services.gateway.settings import LOOPBACK, Settings, no_open_door
 from shared.actions.keep_door import Doorkeeper
 from shared.adapters.foundation import open_foundation
-from shared.adapters.http.health import health_routes
+from shared.adapters.http.health import readiness
 from shared.adapters.http.listening import given_listener, listen
 from shared.adapters.http.patience import Patience
 from shared.adapters.http.serve import serving
@@ -126,16 +129,16 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
         )
         terms = Terms(settings.chat.deadline, settings.chat.capacity, settings.chat.key_lives)
         dead = DeadApi(PostgresDeadLetters(foundation.database), runs, wake_ups, bodies, terms)
-        routes = [
-            *health_routes("gateway", foundation.checks),
-            *chat.routes(),
-            *RunControlApi(runs, history, control, wake_ups, waiting, bodies).routes(),
-            *sessions.routes(),
-            *operator.routes(),
-            *dead.routes(),
-            *StoryApi(PostgresStories(foundation.database), bodies).routes(),
+        operations = [
+            *HealthApi("gateway", partial(readiness, foundation.checks)).operations(),
+            *chat.operations(),
+            *RunControlApi(runs, history, control, wake_ups, waiting, bodies).operations(),
+            *sessions.operations(),
+            *operator.operations(),
+            *dead.operations(),
+            *StoryApi(PostgresStories(foundation.database), bodies).operations(),
         ]
-        app = gateway_app(routes, bodies, agent=settings.agent, token=settings.token)
+        app = gateway_app(operations, bodies, TokenDoor(settings.token), agent=settings.agent)
         loops: list[Callable[[], Awaitable[None]]] = [
             *foundation.loops, lag.watch, announcements.listen, waiting.listen, waiting.fetch, waiting.heal,
             watch.watch,

@@ -22,7 +22,7 @@ from services.agent_worker.edge.tools.session_status import SessionStatusTool
 from services.agent_worker.edge.tools.write import WriteTool
 from services.agent_worker.ports import Tool
 from services.gateway import edge as gateway_edge
-from shared.adapters.http.health import health_routes
+from services.gateway.edge.operation import Operation
 from shared.messages import routes
 from shared.messages.run_events import EventType
 from shared.runtime.configuration.sections.tools import Tools
@@ -138,13 +138,13 @@ def test_the_documented_redis_keys_are_those_of_the_code() -> None:
 
 def gateway_routes() -> set[tuple[str, str]]:
     """Method and path of every route that a class of the gateway's edge offers."""
-    found = list(health_routes("gateway", {}))
+    found: list[Operation] = []
     for module in pkgutil.iter_modules(gateway_edge.__path__):
         edge = import_module(f"{gateway_edge.__name__}.{module.name}")
         for each in vars(edge).values():
-            if inspect.isclass(each) and each.__module__ == edge.__name__ and hasattr(each, "routes"):
-                found += object.__new__(each).routes()  # routes are named without anything the class needs
-    return {(method, route.path) for route in found for method in (route.methods or set()) - {"HEAD"}}
+            if inspect.isclass(each) and each.__module__ == edge.__name__ and hasattr(each, "operations"):
+                found += object.__new__(each).operations()  # they are named without anything the class needs
+    return {(operation.method, operation.path) for operation in found}
 
 
 def test_the_documented_routes_are_those_of_the_gateway() -> None:

@@ -13,11 +13,12 @@ ROOT = Path(__file__).resolve().parents[2]
 SDKS = {"openai", "anthropic", "mcp"}
 """Imported by the worker when a model of that vendor is configured, and by nobody else."""
 
-NEVER = SDKS | {"pydantic", "pytest", "testcontainers", "hypothesis", "rich", "pygments", "typer", "tests", "cli"}
+NEVER = SDKS | {"pytest", "testcontainers", "hypothesis", "rich", "pygments", "typer", "tests", "cli"}
 ONLY_OF = {
     "rq": {"scheduler", "indexer", "consolidator"},
     "apscheduler": {"scheduler"},
     "httpx2": {"gateway", "telegram_bridge"},
+    "pydantic": {"gateway"},
 }
 
 

@@ -11,6 +11,7 @@ from services.gateway.edge.session_api import SessionApi
 from shared.adapters.postgres.history import PostgresHistory
 from shared.adapters.postgres.pool import Database
 from shared.adapters.postgres.runs import PostgresRuns
+from shared.domain.api_key import ApiKey
 
 CONVERSATIONS = """
 insert into conversations (key, channel, principal, contact)
@@ -25,7 +26,7 @@ async def _reset(api: SessionApi, key: str, target: str) -> Any:
     async def receive() -> Message:
         return {"type": "http.request", "body": orjson.dumps({"target": target}), "more_body": False}
 
-    response = await api.reset(Request({"type": "http", "headers": [], "lucyd.key": key}, receive))
+    response = await api.reset(Request({"type": "http", "headers": [], "lucyd.key": ApiKey(key)}, receive))
     return orjson.loads(bytes(response.body))
 
 

@@ -9,6 +9,7 @@ import orjson
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from services.gateway.edge.operation import Dialect
 from shared.errors import BadInput, Conflict, Full, NotFound, TryLater
 
 BODY_WITHIN = 10.0
@@ -74,8 +75,11 @@ class Bodies:
         content = orjson.dumps({**body, "agent": self._agent}, default=str)
         return Response(content, status_code=status, headers=headers, media_type="application/json")
 
-    def error(self, fault: Exception, **more: str) -> Response:
-        """The response for one of our own errors; ``more`` goes into the body."""
+    def error(self, fault: Exception, *, dialect: Dialect = "lucyd", **more: str) -> Response:
+        """The response for one of our own errors, in the operation's ``dialect``; ``more`` goes into the body.
+
+        Raises what is none of ours.
+        """
         match fault:
             case TooLarge():
                 return self.json({"error": str(fault), **more}, 413)

@@ -8,17 +8,26 @@ from uuid import UUID
 import orjson
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from services.gateway.actions.follow_run import BEGINNING, follow_run
 from services.gateway.actions.take_leave import Departure
 from services.gateway.actions.wait_for_reply import Expected, WaitingRoom
 from services.gateway.actions.watch_runs import RunWatch
-from services.gateway.edge.bearer import scope_of
 from services.gateway.edge.bodies import Bodies, read_json
+from services.gateway.edge.door import key_of, scope_of
 from services.gateway.edge.event_stream import EventStream, Seat, Seats
-from services.gateway.rules.chat_request import address_of, read_chat_request, read_idempotency_key, read_traceparent
+from services.gateway.edge.operation import RUN_PARTS, Operation, Reply
+from services.gateway.rules.chat_request import (
+    EVENT_ID,
+    ChatBody,
+    EventsQuery,
+    address_of,
+    read_chat_request,
+    read_idempotency_key,
+    read_traceparent,
+)
 from services.gateway.rules.lucyd_dialect import chat_reply, question_reply, run_body
+from services.gateway.rules.reply_shapes import ChatReply, Problem, QuestionReply, RunProblem, RunReply
 from shared.actions.accept_message import Door, accept_message
 from shared.domain.run import Accepted, IdempotencyKey, NewRun, Question
 from shared.errors import BadInput, LucydError, NotFound
@@ -28,6 +37,8 @@ from shared.ports.bus import RunStreams, WakeUps
 from shared.ports.clock import Clock
 from shared.ports.control import Control
 from shared.ports.history import History, StoredRun
+
+EVENTS = "text/event-stream"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +73,34 @@ class ChatApi:
     manner: ChatManner
     departure: Departure
 
-    def routes(self) -> list[Route]:
-        """Where they are."""
+    def operations(self) -> list[Operation]:
+        """What they do."""
+        none = {404: Reply("no such run", Problem)}
+        events = Reply("its events, until the last one", media=EVENTS)
         return [
-            Route("/api/v1/chat", self.chat, methods=["POST"]),
-            Route("/api/v1/chat/stream", self.chat_stream, methods=["POST"]),
-            Route("/api/v1/runs/{id}", self.run, methods=["GET"]),
-            Route("/api/v1/runs/{id}/events", self.run_events, methods=["GET"]),
-        ]
+            Operation(
+                "POST", "/api/v1/chat", self.chat, "chat", "send a message, await the reply",
+                {
+                    200: Reply("the run has ended", ChatReply),
+                    202: Reply("the run asks its person, and waits", QuestionReply),
+                    408: Reply("the reply was not there in time; the run goes on", RunProblem),
+                },
+                body=ChatBody, counts_as="work", repeatable=True, tag="chat",
+            ),
+            Operation(
+                "POST", "/api/v1/chat/stream", self.chat_stream, "chat", "send a message, follow its run",
+                {200: events}, body=ChatBody, counts_as="work", repeatable=True, tag="chat",
+            ),
+            Operation(
+                "GET", "/api/v1/runs/{id}", self.run, "read", "what is known of a run",
+                {200: Reply("it", RunReply), **none}, parts=RUN_PARTS,
+            ),
+            Operation(
+                "GET", "/api/v1/runs/{id}/events", self.run_events, "read", "follow a run",
+                {200: events, **none}, parts=RUN_PARTS, query=EventsQuery,
+                headers={"Last-Event-ID": {"type": "string", "pattern": EVENT_ID}},
+            ),
+        ]  # fmt: skip
 
     async def chat(self, request: Request) -> Response:
         """Send a message and await the reply; 408 names the run, which goes on."""
@@ -144,15 +175,15 @@ class ChatApi:
         body = await read_json(request, at_most=self.manner.body_bytes)
         asked = read_chat_request(body)
         key = read_idempotency_key(request.headers.get("idempotency-key"))
-        name: str = request.scope["lucyd.key"]
+        caller = key_of(request)
         idempotency = None
         if key is not None:
             digest = hashlib.sha256(orjson.dumps(body, option=orjson.OPT_SORT_KEYS)).digest()
-            scope = f"{name} {request.url.path.removesuffix('/stream')}"
+            scope = f"{caller.name} {request.url.path.removesuffix('/stream')}"
             idempotency = IdempotencyKey(scope, key, digest, self.manner.key_lives)
         return NewRun(
             id=new_id(),
-            address=address_of(asked, key_name=name),
+            address=address_of(asked, key=caller),
             text=asked.text,
             source=asked.source,
             tier=asked.tier,

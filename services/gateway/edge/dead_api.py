@@ -5,16 +5,19 @@ from uuid import UUID
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from services.gateway.actions.decide_dead import UNKNOWN, Terms, drop_dead, find_dead, retry_dead
-from services.gateway.edge.bearer import scope_of
 from services.gateway.edge.bodies import Bodies
+from services.gateway.edge.door import scope_of
+from services.gateway.edge.operation import Operation, Reply
 from services.gateway.rules.lucyd_dialect import dead_body
+from services.gateway.rules.reply_shapes import DeadListReply, DeadReply, DroppedReply, Problem, RetriedReply
 from shared.errors import LucydError, NotFound
 from shared.ports.bus import WakeUps
 from shared.ports.dead_letters import DeadLetter, DeadLetters
 from shared.ports.runs import Inbox
+
+TAG = "what was given up"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +30,25 @@ class DeadApi:
     bodies: Bodies
     terms: Terms
 
-    def routes(self) -> list[Route]:
-        """Where they are."""
+    def operations(self) -> list[Operation]:
+        """What they do."""
+        one, none = "/api/v1/dead/{id}", {404: Reply("there is no such thing, or it is another key's", Problem)}
+        decided = {**none, 409: Reply("it was decided about before", Problem)}
         return [
-            Route("/api/v1/dead", self.list, methods=["GET"]),
-            Route("/api/v1/dead/{id}", self.show, methods=["GET"]),
-            Route("/api/v1/dead/{id}/retry", self.retry, methods=["POST"]),
-            Route("/api/v1/dead/{id}/drop", self.drop, methods=["POST"]),
-        ]
+            Operation(
+                "GET", "/api/v1/dead", self.list, "admin", "what was given up",
+                {200: Reply("all", DeadListReply)}, tag=TAG,
+            ),
+            Operation("GET", one, self.show, "admin", "one of them", {200: Reply("it", DeadReply), **none}, tag=TAG),
+            Operation(
+                "POST", f"{one}/retry", self.retry, "admin", "try it once more",
+                {200: Reply("it is tried", RetriedReply), **decided}, counts_as="work", tag=TAG,
+            ),
+            Operation(
+                "POST", f"{one}/drop", self.drop, "admin", "let it be",
+                {200: Reply("it is let be", DroppedReply), **decided}, counts_as="work", tag=TAG,
+            ),
+        ]  # fmt: skip
 
     async def list(self, request: Request) -> Response:
         """Those about which nobody has decided."""

@@ -1,48 +1,86 @@
-"""From a path to what answers it, without asking every route in turn."""
+"""From a path to what answers it, past the door; errors leave in one shape."""
 
-from collections.abc import Awaitable, Callable, Sequence
+import re
+from collections.abc import Sequence
+from typing import Protocol
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
-Answer = Callable[[Request], Awaitable[Response]]
+from services.gateway.edge.bodies import Bodies
+from services.gateway.edge.operation import Operation
+from shared.errors import LucydError
+
+NO_ROUTE = "not found"
+OTHER_METHODS = "method not allowed"
+
+
+class Door(Protocol):
+    """Who may come in."""
+
+    async def admit(self, scope: Scope, operation: Operation | None) -> Response | None:
+        """Nothing: the request may pass, and ``scope["lucyd.key"]`` says whose it is; or what it is answered.
+
+        ``operation`` is ``None`` where there is nothing at this path.
+        """
+        ...
 
 
 class Directory:
-    """ASGI application: what a route answers, called with nothing in between; all else (404, 405) is ``others``'s.
+    """ASGI application: finds the operation, asks the door, and sends what the operation answers.
 
-    Routes without a parameter are found at once; the few others by their pattern, in order.
+    Paths without a part that changes are found at once; the few others by their pattern, in order.
     """
 
-    def __init__(self, routes: Sequence[Route], others: ASGIApp) -> None:
-        self._others = others
-        self._fixed: dict[tuple[str, str], Answer] = {}
-        self._patterns: list[Route] = []
-        for route in routes:
-            if route.param_convertors:
-                self._patterns.append(route)
-                continue
-            for method in route.methods or ():
-                self._fixed.setdefault((method, route.path), route.endpoint)
+    def __init__(self, operations: Sequence[Operation], door: Door, bodies: Bodies) -> None:
+        self._door = door
+        self._bodies = bodies
+        self._fixed: dict[str, dict[str, Operation]] = {}
+        self._patterns: list[tuple[re.Pattern[str], dict[str, Operation]]] = []
+        known: dict[str, dict[str, Operation]] = {}
+        for operation in operations:
+            methods = known.get(operation.path)
+            if methods is None:
+                methods = known[operation.path] = {}
+                if operation.is_fixed:
+                    self._fixed[operation.path] = methods
+                else:
+                    self._patterns.append((operation.pattern(), methods))
+            methods[operation.method] = operation
+            if operation.method == "GET":
+                methods["HEAD"] = operation
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, and end when the answer is sent."""
-        answer = self._find(scope) if scope["type"] == "http" else None
-        if answer is None:
-            await self._others(scope, receive, send)
-            return
-        response = await answer(Request(scope, receive, send))
+        if scope["type"] != "http":
+            return  # no WebSockets are spoken here; the server refuses them
+        methods = self._find(scope)
+        operation = methods.get(scope["method"]) if methods else None
+        scope["lucyd.operation"] = operation
+        response = await self._door.admit(scope, operation)
+        if response is None:
+            response = await self._answer(Request(scope, receive, send), operation, methods)
         await response(scope, receive, send)
 
-    def _find(self, scope: Scope) -> Answer | None:
-        method, path = scope["method"], scope["path"]
-        if (fixed := self._fixed.get((method, path))) is not None:
+    async def _answer(
+        self, request: Request, operation: Operation | None, methods: dict[str, Operation] | None
+    ) -> Response:
+        if operation is not None:
+            try:
+                return await operation.answer(request)
+            except LucydError as fault:
+                return self._bodies.error(fault, dialect=operation.dialect)
+        if methods:
+            return self._bodies.json({"error": OTHER_METHODS}, 405, {"Allow": ", ".join(sorted(methods))})
+        return self._bodies.json({"error": NO_ROUTE}, 404)
+
+    def _find(self, scope: Scope) -> dict[str, Operation] | None:
+        path = scope["path"]
+        if (fixed := self._fixed.get(path)) is not None:
             return fixed
-        for route in self._patterns:
-            if method in (route.methods or ()) and (found := route.path_regex.match(path)) is not None:
+        for pattern, methods in self._patterns:
+            if (found := pattern.match(path)) is not None:
                 scope["path_params"] = found.groupdict()
-                answer: Answer = route.endpoint
-                return answer
+                return methods
         return None

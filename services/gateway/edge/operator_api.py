@@ -6,17 +6,20 @@ from decimal import Decimal
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from services.gateway.edge.bodies import Bodies
+from services.gateway.edge.operation import Operation, Reply
 from services.gateway.ports import MonitorBoard
-from services.gateway.rules.chat_request import read_period
+from services.gateway.rules.chat_request import CostQuery
 from services.gateway.rules.lucyd_dialect import cost_body, monitor_body
+from services.gateway.rules.reply_shapes import CostReply, MonitorReply, StatusReply
+from services.gateway.rules.request_body import read_as
 from shared.errors import LucydError
 from shared.ports.clock import Clock
 from shared.ports.history import History
 
 STATUS = "/api/v1/status"
+TAG = "the house"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +35,19 @@ class OperatorApi:
     primary: str
     version: str
 
-    def routes(self) -> list[Route]:
-        """Where they are."""
+    def operations(self) -> list[Operation]:
+        """What they do."""
         return [
-            Route(STATUS, self.status, methods=["GET"]),
-            Route("/api/v1/cost", self.cost, methods=["GET"]),
-            Route("/api/v1/monitor", self.monitor, methods=["GET"]),
-        ]
+            Operation("GET", STATUS, self.status, None, "how the whole is", {200: Reply("it", StatusReply)}, tag=TAG),
+            Operation(
+                "GET", "/api/v1/cost", self.cost, "read", "costs by model",
+                {200: Reply("them", CostReply)}, query=CostQuery, tag=TAG,
+            ),
+            Operation(
+                "GET", "/api/v1/monitor", self.monitor, "read", "what goes on, who lives",
+                {200: Reply("as far as Redis knows", MonitorReply)}, tag=TAG,
+            ),
+        ]  # fmt: skip
 
     async def status(self, _: Request) -> Response:
         """How the whole is; open to everybody, as in the original, so it tells nothing about anybody."""
@@ -64,7 +73,7 @@ class OperatorApi:
     async def cost(self, request: Request) -> Response:
         """Costs of a period by model."""
         try:
-            period = read_period(request.query_params.get("period"))
+            period = read_as(CostQuery, dict(request.query_params)).period
             return self.bodies.json(cost_body(period, await self.history.costs(period)))
         except LucydError as fault:
             return self.bodies.error(fault)

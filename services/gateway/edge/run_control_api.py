@@ -6,13 +6,14 @@ from uuid import UUID
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from services.gateway.actions.wait_for_reply import WaitingRoom
-from services.gateway.edge.bearer import scope_of
 from services.gateway.edge.bodies import Bodies, read_json
-from services.gateway.rules.chat_request import read_decision
+from services.gateway.edge.door import key_of, scope_of
+from services.gateway.edge.operation import ID, RUN_PARTS, Operation, Reply
+from services.gateway.rules.chat_request import DecisionBody, read_decision
 from services.gateway.rules.lucyd_dialect import run_body
+from services.gateway.rules.reply_shapes import DecisionReply, Problem, RunReply
 from shared.actions.cancel_run import cancel_run
 from shared.errors import BadInput, Conflict, LucydError, NotFound, TryLater
 from shared.ports.bus import WakeUp, WakeUps
@@ -36,12 +37,30 @@ class RunControlApi:
     waiting: WaitingRoom
     bodies: Bodies
 
-    def routes(self) -> list[Route]:
-        """Where they are."""
+    def operations(self) -> list[Operation]:
+        """What they do."""
+        none = {404: Reply("no such run, or no such question", Problem)}
         return [
-            Route("/api/v1/runs/{id}/cancel", self.cancel, methods=["POST"]),
-            Route("/api/v1/runs/{id}/approvals/{approval}", self.decide, methods=["POST"]),
-        ]
+            Operation(
+                "POST", "/api/v1/runs/{id}/cancel", self.cancel, "chat", "end a run",
+                {
+                    200: Reply("its end is stored", RunReply),
+                    202: Reply("the cancel is stored, its end not yet", RunReply),
+                    **none,
+                },
+                parts=RUN_PARTS, counts_as="work",
+            ),
+            Operation(
+                "POST", "/api/v1/runs/{id}/approvals/{approval}", self.decide, "chat",
+                "allow or deny what a run asks about",
+                {
+                    200: Reply("what was decided", DecisionReply),
+                    **none,
+                    409: Reply("somebody was quicker", Problem),
+                },
+                body=DecisionBody, parts={**RUN_PARTS, "approval": ID}, counts_as="work",
+            ),
+        ]  # fmt: skip
 
     async def cancel(self, request: Request) -> Response:
         """End a run, and answer when its end is stored: 200 with the run, 202 when that takes longer than usual."""
@@ -66,7 +85,7 @@ class RunControlApi:
             asked = [one for question in await self.inbox.questions([run.id]) for one, _ in question.approvals]
             if approval not in asked:
                 raise NotFound("this run asks no such question, or it was answered")
-            decision = await self.inbox.decide(approval, allows=allows, answer=answer, by=request.scope["lucyd.key"])
+            decision = await self.inbox.decide(approval, allows=allows, answer=answer, by=key_of(request).name)
             if decision.status in {"unknown", "gone"}:
                 raise Conflict("this question was answered before")
             if decision.status == "resumed":

@@ -6,18 +6,20 @@ from uuid import UUID
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
-from services.gateway.edge.bearer import scope_of
 from services.gateway.edge.bodies import Bodies, read_json
-from services.gateway.rules.chat_request import read_reset_target
+from services.gateway.edge.door import scope_of
+from services.gateway.edge.operation import Operation, Reply
+from services.gateway.rules.chat_request import HistoryQuery, ResetBody, read_reset_target
 from services.gateway.rules.lucyd_dialect import history_events, session_body
+from services.gateway.rules.reply_shapes import HistoryReply, ResetReply, SessionsReply
 from shared.errors import LucydError
 from shared.ids import new_id
 from shared.ports.history import History
 from shared.ports.runs import Inbox, Reset
 
 SMALL_BODY = 65_536
+TAG = "sessions"
 
 
 class Whose(TypedDict):
@@ -39,13 +41,22 @@ class SessionApi:
     bodies: Bodies
     context_limit: int
 
-    def routes(self) -> list[Route]:
-        """Where they are."""
+    def operations(self) -> list[Operation]:
+        """What they do."""
         return [
-            Route("/api/v1/sessions", self.sessions, methods=["GET"]),
-            Route("/api/v1/sessions/reset", self.reset, methods=["POST"]),
-            Route("/api/v1/sessions/{id}/history", self.messages, methods=["GET"]),
-        ]
+            Operation(
+                "GET", "/api/v1/sessions", self.sessions, "read", "open sessions",
+                {200: Reply("at most 200", SessionsReply)}, tag=TAG,
+            ),
+            Operation(
+                "POST", "/api/v1/sessions/reset", self.reset, "chat", "close sessions",
+                {200: Reply("what was closed", ResetReply)}, body=ResetBody, counts_as="work", tag=TAG,
+            ),
+            Operation(
+                "GET", "/api/v1/sessions/{id}/history", self.messages, "read", "what was said in a session",
+                {200: Reply("its events; none for an id that nobody knows", HistoryReply)}, query=HistoryQuery, tag=TAG,
+            ),
+        ]  # fmt: skip
 
     async def sessions(self, request: Request) -> Response:
         """Open sessions."""

@@ -5,10 +5,11 @@ from uuid import UUID
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
-from services.gateway.edge.bearer import scope_of
 from services.gateway.edge.bodies import Bodies
+from services.gateway.edge.door import scope_of
+from services.gateway.edge.operation import Operation, Reply
+from services.gateway.rules.reply_shapes import Problem, StoryReply
 from services.gateway.rules.run_name import ids_named
 from services.gateway.rules.story import story
 from shared.errors import BadInput, LucydError, NotFound
@@ -22,9 +23,15 @@ class StoryApi:
     stories: Stories
     bodies: Bodies
 
-    def routes(self) -> list[Route]:
-        """Where it is."""
-        return [Route("/api/v1/runs/{id}/story", self.story, methods=["GET"])]
+    def operations(self) -> list[Operation]:
+        """What it does."""
+        replies = {
+            200: Reply("the story", StoryReply),
+            400: Reply("not an id, or several runs begin so", Problem),
+            404: Reply("no such run", Problem),
+        }
+        story = "what became of a message, in order"
+        return [Operation("GET", "/api/v1/runs/{id}/story", self.story, "read", story, replies)]
 
     async def story(self, request: Request) -> Response:
         """What became of a message, in the order in which it did."""

@@ -3,8 +3,12 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal
 
+from pydantic import AfterValidator, Field
+
+from services.gateway.rules.request_body import RequestBody, RequestQuery, read_as
+from shared.domain.api_key import ApiKey
 from shared.domain.run import Address, Source, WhenBusy
 from shared.errors import BadInput
 
@@ -15,8 +19,102 @@ UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffd]")
 
 UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")
 TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
-WHEN_BUSY = frozenset({"queue", "steer", "interrupt", "reject"})
-TIER = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NAME_SAYS = f"must be at most {LONGEST_NAME} characters, without control characters"
+_NAME_PATTERN = r"^[^\u0000-\u001f\u007f-\u009f\ufffd]*$"
+
+
+def _with_something_in_it(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must not be empty")
+    return text
+
+
+def _name(text: str) -> str:
+    text = text.strip()
+    if len(text) > LONGEST_NAME or UNFIT.search(text):
+        raise ValueError(_NAME_SAYS)
+    return text
+
+
+def storable(text: str) -> str:
+    """The text without what neither Postgres nor UTF-8 can hold."""
+    return UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+Filled = Annotated[str, AfterValidator(_with_something_in_it), Field(json_schema_extra={"pattern": r"[^\s]"})]
+"""Text with something in it besides white space."""
+
+Name = Annotated[
+    str, AfterValidator(_name), Field(json_schema_extra={"maxLength": LONGEST_NAME, "pattern": _NAME_PATTERN})
+]
+"""What somebody or something is called."""
+
+Tier = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}\Z", json_schema_extra={"pattern": "^[A-Za-z0-9_-]{1,64}$"})]
+"""The name of a context tier."""
+
+Target = Annotated[Filled, Field(json_schema_extra={"pattern": rf"(?=.*[^\s]){_NAME_PATTERN}"})]
+
+
+class ChatBody(RequestBody):
+    """A message for the agent."""
+
+    message: Filled = Field(description="The text.")
+    sender: Name | None = Field(None, description="Who writes. Each sender has a conversation of its own.")
+    context: str | None = Field(None, description="Put before the message as `[context] ...`.")
+    source: Literal["http", "cli"] = Field("http", description="`cli` is the terminal's conversation.")
+    tier: Tier | None = Field(None, description="Which workspace files are shown; `full` when it is left out.")
+    when_busy: WhenBusy = Field("queue", description="What is to happen while an earlier message is answered.")
+    attachments: Annotated[list[Any], Field(max_length=0)] | None = Field(None, description="Not taken yet.")
+
+    says: ClassVar[Mapping[str, str]] = {
+        "message": '"message" field is required',
+        "source": '"source" must be "http" or "cli"',
+        "tier": '"tier" must be the name of a context tier',
+        "attachments": '"attachments" are not taken by this version',
+        "when_busy": '"when_busy" must be "queue", "steer", "interrupt" or "reject"',
+    }
+
+
+class DecisionBody(RequestBody):
+    """What a person decides about a question of a run."""
+
+    decision: Literal["allow", "deny"]
+    answer: str | None = Field(None, description="Read by the agent when the decision is `deny`.")
+
+    says: ClassVar[Mapping[str, str]] = {"decision": '"decision" must be "allow" or "deny"'}
+
+
+class ResetBody(RequestBody):
+    """Whose sessions are closed."""
+
+    target: Target = Field(description="`all`, a contact, a conversation key or a session id.")
+
+    says: ClassVar[Mapping[str, str]] = {"target": '"target" must be a non-empty string'}
+
+
+class HistoryQuery(RequestQuery):
+    """How much of what was said."""
+
+    full: str = Field("", description="`true`, `1` or `yes`: also calls of tools, thinking and results.")
+
+
+EVENT_ID = r"^[0-9]{1,20}-[0-9]{1,20}$"
+
+
+class EventsQuery(RequestQuery):
+    """Where to go on."""
+
+    after: Annotated[str, Field(json_schema_extra={"pattern": EVENT_ID})] | None = Field(
+        None, description="As the header `Last-Event-ID`."
+    )
+
+
+class CostQuery(RequestQuery):
+    """Which costs."""
+
+    period: Literal["today", "week", "all"] = Field("today", description="Days begin at midnight UTC.")
+
+    says: ClassVar[Mapping[str, str]] = {"period": '"period" must be today, week or all'}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,44 +131,24 @@ class ChatRequest:
 
 def read_chat_request(body: object) -> ChatRequest:
     """The request out of a JSON body. Raises ``BadInput`` with the sentence for the caller."""
-    if not isinstance(body, dict):
-        raise BadInput("the body must be a JSON object")
-    message = body.get("message")
-    if not isinstance(message, str) or not message.strip():
-        raise BadInput('"message" field is required')
-    context = _text(body, "context", default="")
-    source = body.get("source", "http")
-    if source not in {"http", "cli"}:
-        raise BadInput('"source" must be "http" or "cli"')
-    tier = _text(body, "tier", default="full")
-    if not TIER.fullmatch(tier):
-        raise BadInput('"tier" must be the name of a context tier')
-    if body.get("attachments"):
-        raise BadInput('"attachments" are not taken by this version')
-    when_busy = body.get("when_busy", "queue")
-    if when_busy not in WHEN_BUSY:
-        raise BadInput('"when_busy" must be "queue", "steer", "interrupt" or "reject"')
-    text = f"[context] {context}\n{message}" if context else message
-    sender = _name(body, "sender", default="cli" if source == "cli" else "default")
-    return ChatRequest(_storable(text), sender, cast("Source", source), tier, cast("WhenBusy", when_busy))
+    asked = read_as(ChatBody, body)
+    text = f"[context] {asked.context}\n{asked.message}" if asked.context else asked.message
+    sender = asked.sender or ("cli" if asked.source == "cli" else "default")
+    return ChatRequest(storable(text), sender, asked.source, asked.tier or "full", asked.when_busy)
 
 
 def read_decision(body: object) -> tuple[bool, str]:
     """What a person decides, and their words. Raises ``BadInput``."""
-    decision = body.get("decision") if isinstance(body, dict) else None
-    if not isinstance(body, dict) or decision not in {"allow", "deny"}:
-        raise BadInput('"decision" must be "allow" or "deny"')
-    return decision == "allow", _storable(_text(body, "answer", default=""))
+    asked = read_as(DecisionBody, body)
+    return asked.decision == "allow", storable(asked.answer or "")
 
 
 def read_reset_target(body: object) -> str:
     """The target of a reset. Raises ``BadInput``."""
-    target = body.get("target") if isinstance(body, dict) else None
-    if not isinstance(target, str) or not target.strip():
-        raise BadInput('"target" must be a non-empty string')
-    if UNFIT.search(target.strip()):
+    target = read_as(ResetBody, body).target.strip()
+    if UNFIT.search(target):
         raise BadInput('"target" must be a name without control characters')
-    return target.strip()
+    return target
 
 
 def read_idempotency_key(value: str | None) -> str | None:
@@ -82,41 +160,15 @@ def read_idempotency_key(value: str | None) -> str | None:
     return value
 
 
-def address_of(request: ChatRequest, *, key_name: str) -> Address:
-    """Where the message belongs: the terminal has one conversation, API callers one for each sender of their key."""
-    if request.source == "cli":
-        return Address(
-            "cli" if request.sender == "cli" else f"cli:{request.sender}", "cli", f"key:{key_name}", request.sender
-        )
-    return Address(f"http:{key_name}:{request.sender}", "http", f"key:{key_name}", f"http-{request.sender}")
+def address_of(request: ChatRequest, *, key: ApiKey) -> Address:
+    """Where the message belongs: the terminal has one conversation, API callers one for each sender of their key.
 
-
-def read_period(value: str | None) -> Literal["today", "week", "all"]:
-    """The period of a cost report. Raises ``BadInput``."""
-    period = value or "today"
-    if period not in {"today", "week", "all"}:
-        raise BadInput('"period" must be today, week or all')
-    return cast("Literal['today', 'week', 'all']", period)
-
-
-def _storable(text: str) -> str:
-    return UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
-def _text(body: Mapping[str, Any], name: str, *, default: str) -> str:
-    value = body.get(name)
-    if value is None:
-        return default
-    if not isinstance(value, str):
-        raise BadInput(f'"{name}" must be a string')
-    return value
-
-
-def _name(body: Mapping[str, Any], name: str, *, default: str) -> str:
-    value = _text(body, name, default=default).strip() or default
-    if len(value) > LONGEST_NAME or UNFIT.search(value):
-        raise BadInput(f'"{name}" must be at most {LONGEST_NAME} characters, without control characters')
-    return value
+    The terminal is the operator's; a key that says it is one has its own conversations like any other.
+    """
+    if request.source == "cli" and key.is_operator:
+        conversation = "cli" if request.sender == "cli" else f"cli:{request.sender}"
+        return Address(conversation, "cli", key.principal, request.sender)
+    return Address(f"http:{key.name}:{request.sender}", "http", key.principal, f"http-{request.sender}")
 
 
 def read_traceparent(value: str | None) -> str | None:

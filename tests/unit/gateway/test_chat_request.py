@@ -5,13 +5,15 @@ from typing import Any
 import pytest
 
 from services.gateway.rules.chat_request import (
+    CostQuery,
     address_of,
     read_chat_request,
     read_idempotency_key,
-    read_period,
     read_reset_target,
     read_traceparent,
 )
+from services.gateway.rules.request_body import read_as
+from shared.domain.api_key import OPERATOR, ApiKey
 from shared.errors import BadInput
 
 
@@ -19,7 +21,7 @@ def test_a_message_alone_is_enough() -> None:
     """Everything but the message has a default, as in the original."""
     asked = read_chat_request({"message": "hello"})
     assert (asked.text, asked.sender, asked.source, asked.tier) == ("hello", "default", "http", "full")
-    address = address_of(asked, key_name="default")
+    address = address_of(asked, key=ApiKey("default"))
     assert address.conversation == "http:default:default"
     assert address.contact == "http-default"
     assert address.principal == "key:default"
@@ -32,15 +34,16 @@ def test_context_goes_before_the_message() -> None:
 
 def test_the_terminal_has_one_conversation() -> None:
     """Whoever chats in the terminal goes on where they were, from any window; named senders have their own."""
-    assert address_of(read_chat_request({"message": "x", "source": "cli"}), key_name="k").conversation == "cli"
+    assert address_of(read_chat_request({"message": "x", "source": "cli"}), key=ApiKey(OPERATOR)).conversation == "cli"
     named = read_chat_request({"message": "x", "source": "cli", "sender": "bob"})
-    assert address_of(named, key_name="k").conversation == "cli:bob"
+    assert address_of(named, key=ApiKey(OPERATOR)).conversation == "cli:bob"
+    assert address_of(named, key=ApiKey("k")).conversation == "http:k:bob"  # the terminal is the operator's
 
 
 def test_two_keys_never_share_a_conversation() -> None:
     """A sender is only a name; the key says whose it is."""
     asked = read_chat_request({"message": "x", "sender": "bob"})
-    assert address_of(asked, key_name="a").conversation != address_of(asked, key_name="b").conversation
+    assert address_of(asked, key=ApiKey("a")).conversation != address_of(asked, key=ApiKey("b")).conversation
 
 
 @pytest.mark.parametrize(
@@ -75,7 +78,7 @@ def test_a_reset_needs_a_target() -> None:
     assert read_reset_target({"target": " all "}) == "all"
     bodies: list[Any] = [{}, {"target": ""}, {"target": 1}, [], "all"]
     for body in bodies:
-        with pytest.raises(BadInput, match="target"):
+        with pytest.raises(BadInput, match="target|JSON object"):
             read_reset_target(body)
 
 
@@ -104,10 +107,10 @@ def test_idempotency_keys_are_short_and_plain() -> None:
 
 def test_periods_are_those_of_the_original() -> None:
     """An unknown period is an error, not everything."""
-    assert read_period(None) == "today"
-    assert read_period("week") == "week"
+    assert read_as(CostQuery, {}).period == "today"
+    assert read_as(CostQuery, {"period": "week"}).period == "week"
     with pytest.raises(BadInput, match="period"):
-        read_period("2026-11")
+        read_as(CostQuery, {"period": "2026-11"})
 
 
 def test_a_broken_traceparent_is_left_out() -> None:
