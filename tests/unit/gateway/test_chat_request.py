@@ -78,7 +78,7 @@ def test_a_reset_needs_a_target() -> None:
     assert read_reset_target({"target": " all "}) == "all"
     bodies: list[Any] = [{}, {"target": ""}, {"target": 1}, [], "all"]
     for body in bodies:
-        with pytest.raises(BadInput, match="target|JSON object"):
+        with pytest.raises(BadInput, match=r"target|JSON object"):
             read_reset_target(body)
 
 
