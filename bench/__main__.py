@@ -5,9 +5,7 @@ reply was wrong or missing.
 """
 
 import argparse
-import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,6 +15,7 @@ from bench.cells import Result, measure_at_rate, measure_cell, measure_stream, w
 from bench.floor import measure_floor
 from bench.indexing import indexing
 from bench.load import RUNS_PER_CONVERSATION
+from bench.logs_folder import logs_folder
 from bench.loops import run
 from bench.machine import describe_machine, load_average
 from bench.memory import measure_memory
@@ -168,18 +167,14 @@ def main(words: Sequence[str]) -> int:
     asked = parser.parse_args(words)
     plan = quick_plan() if asked.quick else full_plan()
     clear(asked.out)
-    folder = Path(tempfile.mkdtemp(prefix="lucyd-bench-"))
-    code = 1
-    try:
-        with open_town(folder, asked.wire) as town:
-            code = run(_bench(town, plan, asked))
-    except RuntimeError as fault:
-        say(f"bench: {fault}")
-    finally:
-        if code == 0:
-            shutil.rmtree(folder, ignore_errors=True)
-        else:
-            say(f"the logs of all processes are in {folder}")
+    with logs_folder("bench") as logs:
+        try:
+            with open_town(logs.path, asked.wire) as town:
+                code = run(_bench(town, plan, asked))
+        except RuntimeError as fault:
+            say(f"bench: {fault}")
+            code = 1
+        logs.was_right = code == 0
     return code
 
 

@@ -9,12 +9,9 @@ of slots helps.
 import argparse
 import asyncio
 import os
-import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -23,6 +20,7 @@ import psycopg
 from bench.cells import Result, seeded, warm_up
 from bench.figures import spread
 from bench.load import Tally, ask
+from bench.logs_folder import logs_folder
 from bench.loops import run
 from bench.plan import SLOW_MS
 from bench.processes import machine_busy, used_between
@@ -171,17 +169,11 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--window", type=float, default=0.5, help="the part of the slots that one key may hold")
     asked = parser.parse_args(words)
     more = f"[worker]\nslots = {asked.slots}\n[fairness]\nwindow = {asked.window}\n"
-    folder = Path(tempfile.mkdtemp(prefix="lucyd-fair-"))
-    result = None
-    try:
-        with open_town(folder, more_toml=more) as town:
+    with logs_folder("fair") as logs:
+        with open_town(logs.path, more_toml=more) as town:
             town.have_workers(asked.workers)
             result = run(measure_fairness(town))
-    finally:
-        if result is not None and not result.wrong:
-            shutil.rmtree(folder, ignore_errors=True)
-        else:
-            sys.stderr.write(f"the logs of all processes are in {folder}\n")
+        logs.was_right = not result.wrong
     sys.stdout.write("\n".join(lines_of(result)) + "\n")
     return 1 if result.wrong else 0
 

@@ -8,18 +8,16 @@ Then what holds the line up is cancelled, everything is answered, and every stre
 
 import argparse
 import asyncio
-import shutil
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import orjson
 
 from bench.cells import Result, seeded, warm_up
 from bench.figures import spread
 from bench.load import Tally, followed
+from bench.logs_folder import logs_folder
 from bench.loops import run
 from bench.processes import used_between
 from bench.town import Town, open_town
@@ -185,16 +183,10 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--idle", type=int, default=IDLE, help="how many conversations are merely stored")
     parser.add_argument("--seconds", type=float, default=QUIET_SECONDS, help="how long nothing happens")
     asked = parser.parse_args(words)
-    folder = Path(tempfile.mkdtemp(prefix="lucyd-streams-"))
-    result = None
-    try:
-        with open_town(folder) as town:
+    with logs_folder("streams") as logs:
+        with open_town(logs.path) as town:
             result = run(measure_open_streams(town, streams=asked.streams, idle=asked.idle, seconds=asked.seconds))
-    finally:
-        if result is not None and not result.wrong:
-            shutil.rmtree(folder, ignore_errors=True)
-        else:
-            sys.stderr.write(f"the logs of all processes are in {folder}\n")
+        logs.was_right = not result.wrong
     sys.stdout.write("\n".join(lines_of(result)) + "\n")
     return 1 if result.wrong else 0
 

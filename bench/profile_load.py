@@ -1,11 +1,9 @@
 """``python -m bench.profile_load``: where gateway and workers spend their CPU while more is asked than they can do."""
 
 import argparse
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +13,7 @@ import orjson
 from bench.cells import conversations_for, seeded, warm_up
 from bench.hot_spots import Samples, added, tables
 from bench.load import closed_loop
+from bench.logs_folder import logs_folder
 from bench.loops import run
 from bench.processes import cpu_seconds
 from bench.town import Town, open_town
@@ -120,25 +119,16 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--sessions", type=int, default=SESSIONS, help="how many messages are under way at a time")
     parser.add_argument("--shown", type=int, default=SHOWN, help="how many functions of each")
     asked = parser.parse_args(words)
-    folder = Path(tempfile.mkdtemp(prefix="lucyd-profile-"))
-    try:
-        with open_town(folder, make_stack=ProfiledStack.like) as town:
-            stack = town.stack
-            assert isinstance(stack, ProfiledStack)  # noqa: S101 - for the type checker
-            spent = run(
-                load_and_sample(
-                    town,
-                    stack,
-                    asked.seconds,
-                    workers=asked.workers,
-                    sessions=asked.sessions,
-                    latency_ms=asked.latency_ms,
-                )
-            )
-            for name in PROFILED:
-                sys.stdout.write("\n".join(tables(name, stack.seen(name), spent[name], most=asked.shown)) + "\n\n")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with logs_folder("profile") as logs, open_town(logs.path, make_stack=ProfiledStack.like) as town:
+        stack = town.stack
+        assert isinstance(stack, ProfiledStack)  # noqa: S101 - for the type checker
+        load = load_and_sample(
+            town, stack, asked.seconds, workers=asked.workers, sessions=asked.sessions, latency_ms=asked.latency_ms
+        )
+        spent = run(load)
+        for name in PROFILED:
+            sys.stdout.write("\n".join(tables(name, stack.seen(name), spent[name], most=asked.shown)) + "\n\n")
+        logs.was_right = True
     return 0
 
 

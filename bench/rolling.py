@@ -12,11 +12,9 @@ import itertools
 import json
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +26,7 @@ import psycopg
 
 from bench.figures import percentile
 from bench.http_line import HttpLine
+from bench.logs_folder import logs_folder
 from bench.loops import run
 from bench.machine import describe_machine, load_average
 from bench.out_folder import OUT, keep
@@ -400,10 +399,8 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--service", action="append", choices=SERVICES, help="only this one")
     parser.add_argument("--out", type=Path, default=OUT)
     asked = parser.parse_args(words)
-    folder = Path(tempfile.mkdtemp(prefix="lucyd-restarts-"))
-    is_right = False
-    try:
-        with launched(folder, workers=asked.workers) as lucyd:
+    with logs_folder("restarts") as logs:
+        with launched(logs.path, workers=asked.workers) as lucyd:
             addresses = lucyd.addresses
             machine = describe_machine(addresses["database_url"], addresses["redis_url"])
             machine["load_average_at_start"] = load_average()
@@ -416,13 +413,8 @@ def main(words: Sequence[str]) -> int:
         keep(asked.out, "restarts", {**told, "workers": asked.workers, "machine": machine})
         sys.stdout.write(f"{table(told)}\n")
         wrong = (told["failed"], told["attempts_counted"], told["duplicate_answers"], len(told["restart_errors"]))
-        is_right = not any(wrong)
-    finally:
-        if is_right:
-            shutil.rmtree(folder, ignore_errors=True)
-        else:
-            sys.stderr.write(f"the logs of all processes are in {folder}\n")
-    return 0 if is_right else 1
+        logs.was_right = not any(wrong)
+    return 0 if logs.was_right else 1
 
 
 if __name__ == "__main__":

@@ -5,14 +5,12 @@ a model of 0.2 s, 200 sessions. Prints runs per second with the CPU of a run, an
 """
 
 import argparse
-import shutil
 import statistics
 import sys
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 
 from bench.cells import measure_cell, warm_up
+from bench.logs_folder import logs_folder
 from bench.loops import run
 from bench.out_folder import OUT, keep
 from bench.plan import MOST_SESSIONS, SLOW_MS, WORKERS, Cell
@@ -60,16 +58,16 @@ def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="bench.scaling", description="More workers, more runs a second?")
     parser.add_argument("--rounds", type=int, default=5, help="how often each number of workers is measured")
     asked = parser.parse_args(words)
-    folder = Path(tempfile.mkdtemp(prefix="lucyd-scaling-"))
-    try:
-        with open_town(folder, "openai") as town:
-            found = run(measure_workers(town, rounds=asked.rounds))
-    except RuntimeError as fault:
-        sys.stderr.write(f"bench: {fault}; the logs are in {folder}\n")
-        return 1
+    with logs_folder("scaling") as logs:
+        try:
+            with open_town(logs.path, "openai") as town:
+                found = run(measure_workers(town, rounds=asked.rounds))
+        except RuntimeError as fault:
+            sys.stderr.write(f"bench: {fault}\n")
+            return 1
+        logs.was_right = True
     keep(OUT, "scaling", found)
     sys.stdout.write(told(found) + "\n")
-    shutil.rmtree(folder, ignore_errors=True)
     return 0
 
 

@@ -6,9 +6,7 @@ start. Exit code 1 when a reply was wrong, or a series that must be flat grows.
 
 import argparse
 import asyncio
-import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -18,6 +16,7 @@ import psycopg
 import redis
 
 from bench.letterbox import open_letterbox
+from bench.logs_folder import logs_folder
 from bench.loops import run
 from bench.machine import describe_machine, load_average
 from bench.out_folder import OUT, keep
@@ -140,20 +139,16 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--out", type=Path, default=OUT, help="where soak.json goes")
     asked = parser.parse_args(words)
     asked.out.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix="lucyd-soak-"))
     receiver = free_port()
-    code = 1
-    try:
-        with open_town(folder, more_toml=_TOML.format(receiver=receiver), model="bench.soak_model") as town:
-            town.have_workers(WORKERS)
-            code = run(_soak(town, receiver, asked))
-    except RuntimeError as fault:
-        say(f"soak: {fault}")
-    finally:
-        if code == 0:
-            shutil.rmtree(folder, ignore_errors=True)
-        else:
-            say(f"the logs of all processes are in {folder}")
+    with logs_folder("soak") as logs:
+        try:
+            with open_town(logs.path, more_toml=_TOML.format(receiver=receiver), model="bench.soak_model") as town:
+                town.have_workers(WORKERS)
+                code = run(_soak(town, receiver, asked))
+        except RuntimeError as fault:
+            say(f"soak: {fault}")
+            code = 1
+        logs.was_right = code == 0
     return code
 
 
