@@ -185,3 +185,14 @@ async def test_a_query_that_nobody_waits_for_any_more_ends_in_the_server_too(
                 await asyncio.sleep(0.05)
         await other.rollback()
     assert await database.value("select n from things") == 1
+
+
+async def test_the_connection_that_came_back_last_is_lent_first(database_url: str) -> None:
+    """After a burst one warm backend does the work of few, instead of all of them in turn; the others fall idle."""
+    async with open_database(database_url, application="test", connections=4) as database:
+        burst = [database.rows("select pg_backend_pid(), pg_sleep(0.2)") for _ in range(4)]
+        backends = {row[0] for rows in await asyncio.gather(*burst) for row in rows}
+        later = {await database.value("select pg_backend_pid()") for _ in range(8)}
+    assert len(backends) > 1
+    assert len(later) == 1
+    assert later <= backends
