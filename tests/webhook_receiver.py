@@ -22,6 +22,7 @@ class Received:
     path: str
     headers: Mapping[str, str]
     body: Any
+    raw: bytes
 
 
 class Receiver:
@@ -46,9 +47,9 @@ class _Handler(BaseHTTPRequestHandler):
     receiver: Receiver
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        raw = self.rfile.read(int(self.headers["Content-Length"]))
         headers = {name.lower(): value for name, value in self.headers.items()}
-        act = self.receiver.next_act(Received(self.path, headers, body))
+        act = self.receiver.next_act(Received(self.path, headers, json.loads(raw), raw))
         match act:
             case "hang":
                 self.receiver.over.wait(60)

@@ -7,6 +7,7 @@ import structlog
 
 from services.gateway.edge.callback import Callback
 from services.gateway.edge.chat_api import ChatManner
+from services.gateway.rules.webhook_signature import FORM, read_secrets
 from shared.actions.keep_door import Bounds
 from shared.errors import ConfigError
 from shared.ports.webhooks import CALLBACK
@@ -89,11 +90,28 @@ def _callback(configuration: Configuration) -> Callback | None:
     if not http.callback_url:
         return None
     token = configuration.secret(http.callback_token_env)
-    errors = []
+    errors: list[str] = []
+    secrets = _signing_secrets(configuration, errors)
     if token is not None and not (token.isascii() and token.isprintable()):
         errors.append(f"{http.callback_token_env} holds characters that no header can carry (a line break, perhaps).")
     if errors:
         raise ConfigError(errors)
     if token is None and http.callback_token_env:
         log.warning("callback_without_token", variable=http.callback_token_env)
-    return Callback(http.callback_url, token, timedelta(seconds=http.callback_timeout))
+    return Callback(http.callback_url, token, timedelta(seconds=http.callback_timeout), secrets)
+
+
+def _signing_secrets(configuration: Configuration, errors: list[str]) -> tuple[bytes, ...]:
+    """A receiver that looks for a signature refuses what has none, so a secret that is missing is a mistake, too."""
+    variable = configuration.http.callback_secret_env
+    if not variable:
+        return ()
+    value = configuration.secret(variable)
+    if value is None:
+        errors.append(f"{variable} is not set, and http.callback_secret_env names it; it holds {FORM}.")
+        return ()
+    try:
+        return read_secrets(value)
+    except ValueError as fault:
+        errors.append(f"{variable} {fault}.")
+        return ()

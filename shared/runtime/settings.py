@@ -29,7 +29,7 @@ from shared.runtime.configuration.places import (
     home_of,
 )
 from shared.runtime.configuration.reading import Source, Table, expanded, given, read_section
-from shared.runtime.configuration.secrets import ORDINARY, secrets_in, variables_named_in, vendors_variables
+from shared.runtime.configuration.secrets import ORDINARY, secrets_in, variables_named_in, vendors_variables, words_of
 from shared.runtime.configuration.sections.channels import Http
 from shared.runtime.configuration.sections.operation import Logging, ModelsRouting
 from shared.runtime.configuration.sections.whole import Sections
@@ -111,7 +111,7 @@ def load_configuration(
     redis_url = environment.get("LUCYD_REDIS_URL") or None
     telegram_token = environment.get(sections.telegram.token_env) or None
     named = variables_named_in(written, sections, *provider_tables(sections, source))
-    held = (environment.get(name) for name, secret in named.items() if secret)
+    held = (word for name, secret in named.items() if secret for word in words_of(environment.get(name)))
     usual = (environment.get(name) for name in vendors_variables())
     return Configuration(
         **{each.name: getattr(sections, each.name) for each in fields(Sections)},

@@ -1,5 +1,9 @@
 """Webhooks out of real gateways, to a receiver that behaves as receivers do."""
 
+import base64
+import hashlib
+import hmac
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID
@@ -9,8 +13,10 @@ import pytest
 
 from shared.ids import new_id
 from tests.stack import Process, Stack, client, open_stack, text_of, wait_until
-from tests.webhook_receiver import Receiver, open_receiver
+from tests.webhook_receiver import Received, Receiver, open_receiver
 
+OLD = "whsec_" + base64.b64encode(b"the-old-secret-of-the-receiver").decode()
+NEW = "whsec_" + base64.b64encode(b"the-new-secret-of-the-receiver").decode()
 SECRET = "token-of-the-receiver"
 BODY = '{"reply": "a private word", "silent": false}'
 
@@ -125,6 +131,69 @@ def test_a_message_is_accepted_with_its_webhook(stack: Stack) -> None:
             assert http.post("/api/v1/chat", json={"message": "hello"}).status_code == 408
         assert database.execute("select webhook from runs").fetchall() == [("callback",)]
         assert receiver.received == []
+
+
+def is_from_lucyd(received: Received, secret: str) -> bool:
+    """As a receiver looks at it, by the specification."""
+    identifier, timestamp = received.headers["webhook-id"], received.headers["webhook-timestamp"]
+    key = base64.b64decode(secret.removeprefix("whsec_"))
+    signed = f"{identifier}.{timestamp}.".encode() + received.raw
+    fits = "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+    is_fresh = abs(time.time() - int(timestamp)) < 300
+    return is_fresh and fits in received.headers["webhook-signature"].split(" ")
+
+
+def test_each_try_is_signed_with_both_secrets_while_one_is_replaced(stack: Stack) -> None:
+    """A receiver that knows the old one and a receiver that knows the new one can tell; no log has either."""
+    stack.environment["SIGNING"] = f"{OLD} {NEW}"
+    with open_receiver(500, 204) as receiver, psycopg.connect(stack.database_url, autocommit=True) as database:
+        stack.config.write_text(f'[http]\ncallback_url = "{receiver.url}"\ncallback_secret_env = "SIGNING"\n')
+        serving = stack.gateway()
+        make(database)
+        wait_until(lambda: stands(database, "pending", 1), "the first try has failed")
+        hurry(database)
+        wait_until(lambda: stands(database, "sent", 2), "it was taken")
+        serving.stop()
+        received = list(receiver.received)
+    assert [is_from_lucyd(each, secret) for each in received for secret in (OLD, NEW)] == [True] * 4
+    assert not is_from_lucyd(received[0], "whsec_" + base64.b64encode(b"x" * 32).decode())
+    forged = Received("/hook", received[0].headers, {}, received[0].raw.replace(b"private", b"forged"))
+    assert not is_from_lucyd(forged, OLD)
+    said = text_of(serving)
+    assert OLD not in said
+    assert NEW not in said
+
+
+@pytest.mark.parametrize("value", [None, "whsec_short", f"{OLD} {NEW} {OLD}"])
+def test_a_secret_that_signs_nothing_ends_the_start_with_one_sentence(stack: Stack, value: str | None) -> None:
+    """A receiver that verifies would refuse every webhook for a day; and the secret is in no sentence."""
+    if value is not None:
+        stack.environment["SIGNING"] = value
+    stack.config.write_text('[http]\ncallback_url = "http://127.0.0.1:9"\ncallback_secret_env = "SIGNING"\n')
+    process = stack.start("gateway")
+    assert process.popen.wait(20) == 1
+    said = text_of(process).strip()
+    assert [line.split(": ", 1)[1].split(" ", 1)[0] for line in said.splitlines()] == ["SIGNING"]
+    assert value is None or not [word for word in value.split() if word in said]
+
+
+def test_no_request_names_where_its_end_is_told(stack: Stack) -> None:
+    """Else any key could have the gateway post to machines that only it can reach."""
+    with (
+        open_receiver(200) as receiver,
+        open_receiver(200) as named,
+        psycopg.connect(stack.database_url, autocommit=True) as database,
+    ):
+        with client(gateway(stack, receiver)) as http:
+            body = {"message": "hello", "callback_url": named.url, "webhook": named.url}
+            http.post("/api/v1/chat", json=body, headers={"Callback-URL": named.url, "Callback": named.url})
+        webhook = new_id()
+        database.execute(
+            "insert into webhooks (id, run, target, body) select %s, id, webhook, %s from runs", (webhook, BODY)
+        )
+        wait_until(lambda: stands(database, "sent", 1), "it was sent")
+        assert [each.headers["webhook-id"] for each in receiver.received] == [str(webhook)]
+        assert named.received == []
 
 
 def test_a_callback_that_could_never_be_sent_is_one_sentence(stack: Stack) -> None:

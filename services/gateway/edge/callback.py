@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import httpx2
 import orjson
 
+from services.gateway.rules.webhook_signature import signatures
 from services.gateway.rules.webhook_verdict import Receipt
 from shared.ports.clock import Clock
 from shared.ports.webhooks import Webhook
@@ -24,11 +25,15 @@ AT_ONCE = 8
 
 @dataclass(frozen=True, slots=True)
 class Callback:
-    """Where to, with which bearer token, and how long one try may take, everything included."""
+    """Where to, with which bearer token, and how long one try may take, everything included.
+
+    ``secrets`` are those it is signed with, each of them; without any it goes out unsigned.
+    """
 
     url: str = field(repr=False)
     token: str | None = field(repr=False)
     timeout: timedelta
+    secrets: tuple[bytes, ...] = field(default=(), repr=False)
 
 
 class HttpCourier:
@@ -41,14 +46,17 @@ class HttpCourier:
 
     async def deliver(self, webhook: Webhook) -> Receipt:
         """See ``Courier.deliver``. No sentence here repeats the address or what was answered: both may be secret."""
+        identifier, timestamp = str(webhook.id), int(self._clock.now().timestamp())
         headers = {
             "Content-Type": "application/json",
-            "webhook-id": str(webhook.id),
-            "webhook-timestamp": str(int(self._clock.now().timestamp())),
+            "webhook-id": identifier,
+            "webhook-timestamp": str(timestamp),
         }
         if self._callback.token:
             headers["Authorization"] = f"Bearer {self._callback.token}"
         content = orjson.dumps(webhook.body, default=str)
+        if self._callback.secrets:
+            headers["webhook-signature"] = signatures(identifier, timestamp, content, self._callback.secrets)
         receipt: Receipt | None = None
         try:
             async with (

@@ -21,6 +21,7 @@ ORDINARY = frozenset(
 _NAMES_A_VARIABLE = "_env"
 _HOLDS_A_SECRET = re.compile(r"(^|_)(token|key|secret|password|passwd|credentials?)_env$", re.IGNORECASE)
 _PASSWORD_OF_DSN = re.compile(r"\bpassword\s*=\s*('(?:[^'\\]|\\.)*'|[^\s&]+)", re.IGNORECASE)
+_SIGNING = re.compile(r"whsec_[A-Za-z0-9+/=]+")
 _IS_VARIABLE = VariableName()
 
 
@@ -36,6 +37,11 @@ def variables_named_in(*tables: Any) -> dict[str, bool]:
 def vendors_variables() -> frozenset[str]:
     """The variables in which vendors' keys are usually kept."""
     return frozenset(name for vendor in VENDORS.values() for name in vendor.key_envs)
+
+
+def words_of(value: str | None) -> set[str]:
+    """The value; and of one that holds several secrets for signing, each by itself."""
+    return {value or "", *_SIGNING.findall(value or "")}
 
 
 def secrets_in(models: Mapping[str, ModelSpec], urls: Iterable[str | None], others: Iterable[str | None]) -> set[str]:

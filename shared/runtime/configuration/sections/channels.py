@@ -96,6 +96,7 @@ class Http:
     status_rate_limit: Positive = 60
     callback_url: Address = ""
     callback_token_env: Variable = ""
+    callback_secret_env: Variable = ""
     callback_timeout: Seconds = 10.0
     drain_seconds: Seconds = 18.0
     download_dir: Path | None = None

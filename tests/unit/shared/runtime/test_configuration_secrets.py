@@ -65,6 +65,14 @@ def test_known_secrets_are_collected_and_never_shown(tmp_path: Path) -> None:
         assert secret not in repr(found)
 
 
+def test_secrets_that_stand_in_one_variable_are_known_each_by_itself(tmp_path: Path) -> None:
+    """Two of them are live while one is replaced, and a command may print either."""
+    found = load(
+        tmp_path, '[http]\ncallback_secret_env = "SIGNING"\n', SIGNING="whsec_b2xkLW9sZC1vbGQ=,\nwhsec_bmV3LW5ldy1uZXc="
+    )
+    assert {"whsec_b2xkLW9sZC1vbGQ=", "whsec_bmV3LW5ldy1uZXc="} <= found.secret_values
+
+
 @pytest.mark.parametrize(
     "url",
     [
