@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -10,6 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from services.gateway.edge.operation import Dialect
+from services.gateway.rules.openai_errors import BadParameter, Unknown, openai_error, retry_header
 from shared.errors import BadInput, Conflict, Full, NotFound, TryLater
 
 BODY_WITHIN = 10.0
@@ -80,20 +82,51 @@ class Bodies:
 
         Raises what is none of ours.
         """
+        headers: dict[str, str] = {}
         match fault:
             case TooLarge():
-                return self.json({"error": str(fault), **more}, 413)
+                status = 413
             case TooSlow():
-                return self.json({"error": str(fault), **more}, 408, {"Connection": "close"})
+                status, headers = 408, {"Connection": "close"}
             case Conflict():
-                return self.json({"error": str(fault), **more}, 409)
+                status = 409
             case NotFound():
-                return self.json({"error": str(fault), **more}, 404)
+                status = 404
             case BadInput():
-                return self.json({"error": str(fault), **more}, 400)
+                status = 400
             case TryLater():
                 status = 429 if isinstance(fault, Full) else 503
-                wait = max(1, round(fault.after))
-                return self.json({"error": str(fault), **more}, status, {"Retry-After": str(wait)})
+                headers = {"Retry-After": str(max(1, round(fault.after)))}
             case _:
                 raise fault
+        param, code = (fault.param, fault.code) if isinstance(fault, BadParameter | Unknown) else (None, None)
+        return self.problem(str(fault), status, dialect=dialect, headers=headers, param=param, code=code, **more)
+
+    def problem(
+        self,
+        sentence: str,
+        status: int,
+        *,
+        dialect: Dialect = "lucyd",
+        headers: Mapping[str, str] | None = None,
+        param: str | None = None,
+        code: str | None = None,
+        **more: str,
+    ) -> Response:
+        """A refusal with its sentence and status, in the operation's ``dialect``; ``more`` goes into the body.
+
+        ``param`` and ``code`` are words of OpenAI's form and told in no other.
+        """
+        match dialect:
+            case "openai":
+                body = openai_error(sentence, status, param=param, code=code, **more)
+                return self.foreign(body, status, {**retry_header(status), **(headers or {})})
+            case "plain":
+                return self.foreign({"error": sentence, **more}, status, headers)
+            case "lucyd":
+                return self.json({"error": sentence, **more}, status, dict(headers or {}))
+
+    def foreign(self, body: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+        """A JSON response whose shape is not ours: the agent's name is not in it."""
+        content = orjson.dumps(body, default=str)
+        return Response(content, status_code=status, headers=dict(headers or {}), media_type="application/json")

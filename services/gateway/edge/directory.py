@@ -9,11 +9,17 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from services.gateway.edge.bodies import Bodies
-from services.gateway.edge.operation import Operation
+from services.gateway.edge.operation import Dialect, Operation
 from shared.errors import LucydError
 
 NO_ROUTE = "not found"
 OTHER_METHODS = "method not allowed"
+OPENAI_PATHS = "/v1/"
+
+
+def dialect_at(path: str) -> Dialect:
+    """In which shape errors are told at a path of which no operation says so."""
+    return "openai" if path.startswith(OPENAI_PATHS) else "lucyd"
 
 
 class Door(Protocol):
@@ -71,9 +77,11 @@ class Directory:
                 return await operation.answer(request)
             except LucydError as fault:
                 return self._bodies.error(fault, dialect=operation.dialect)
+        dialect = dialect_at(request.scope["path"])
         if methods:
-            return self._bodies.json({"error": OTHER_METHODS}, 405, {"Allow": ", ".join(sorted(methods))})
-        return self._bodies.json({"error": NO_ROUTE}, 404)
+            allow = {"Allow": ", ".join(sorted(methods))}
+            return self._bodies.problem(OTHER_METHODS, 405, dialect=dialect, headers=allow)
+        return self._bodies.problem(NO_ROUTE, 404, dialect=dialect)
 
     def _find(self, scope: Scope) -> dict[str, Operation] | None:
         path = scope["path"]
