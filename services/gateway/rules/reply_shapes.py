@@ -24,6 +24,21 @@ class Problem(Shape):
     error: str
 
 
+class OpenAIFault(Shape):
+    """Why it was not done, in the words of OpenAI's API."""
+
+    message: str
+    type: str
+    param: str | None = None
+    code: str | None = None
+
+
+class OpenAIProblem(Shape):
+    """The same, as that API wraps it."""
+
+    error: OpenAIFault
+
+
 class RunProblem(Problem):
     """The same of a run that goes on."""
 
