@@ -22,7 +22,21 @@ class ImageBlock(TypedDict):
     data: str
 
 
-ContentBlock = TextBlock | ImageBlock
+class BlobBlock(TypedDict):
+    """An attachment inside a stored user message: its bytes are a row of ``blobs``, loaded when a model is shown them.
+
+    ``text`` says it in words, for whoever can't see or no longer has it: a line, and what stands in a document.
+    """
+
+    type: Literal["blob"]
+    id: str
+    content_type: str
+    filename: str
+    size: int
+    text: str
+
+
+ContentBlock = TextBlock | ImageBlock | BlobBlock
 
 
 class ToolCall(TypedDict):
