@@ -57,6 +57,11 @@ def outbound(channel: str) -> str:
     return f"lucyd:outbound:{channel}"
 
 
+def rate_limit(name: str) -> str:
+    """List: the times of what was done in a window that is limited."""
+    return f"lucyd:ratelimit:{name}"
+
+
 def monitor_session(conversation: str) -> str:
     """Hash: what the agent does in a conversation right now."""
     return MONITOR_SESSIONS + conversation
