@@ -18,12 +18,18 @@ log = structlog.get_logger(__name__)
 LONGEST_DRAIN = timedelta(seconds=20)
 """A process has 25 s in all, and some of them are for the last words."""
 
+NOBODY_NAMED = "user"
+"""Whom bridges write for when ``[user] name`` is silent."""
+
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Plain values for the constructors in ``wiring``."""
+    """Plain values for the constructors in ``wiring``.
+
+    ``of_people``: whom bridges write for, whose conversation notices join, and what is said when answering failed.
+    """
 
     database_url: str | None = field(repr=False)
     redis_url: str | None = field(repr=False)
@@ -31,6 +37,7 @@ class Settings:
     port: int
     token: str | None = field(repr=False)
     agent: str
+    of_people: tuple[str, str, str]
     models: tuple[str, ...]
     primary: str
     context_limit: int
@@ -60,6 +67,11 @@ class Settings:
             port=http.port,
             token=configuration.http_token,
             agent=configuration.agent.name,
+            of_people=(
+                configuration.user.name or NOBODY_NAMED,
+                configuration.behavior.primary_sender or configuration.behavior.notify_target,
+                configuration.behavior.error_message,
+            ),
             models=tuple(sorted(spec.model for spec in configuration.models.values())),
             primary=primary.model,
             context_limit=primary.max_context_tokens,
@@ -98,7 +110,9 @@ def _callback(configuration: Configuration) -> Callback | None:
         raise ConfigError(errors)
     if token is None and http.callback_token_env:
         log.warning("callback_without_token", variable=http.callback_token_env)
-    return Callback(http.callback_url, token, timedelta(seconds=http.callback_timeout), secrets)
+    return Callback(
+        http.callback_url, token, timedelta(seconds=http.callback_timeout), secrets, configuration.agent.name
+    )
 
 
 def _signing_secrets(configuration: Configuration, errors: list[str]) -> tuple[bytes, ...]:

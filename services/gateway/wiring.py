@@ -21,6 +21,8 @@ from services.gateway.edge.dead_api import DeadApi
 from services.gateway.edge.door import TokenDoor
 from services.gateway.edge.event_stream import Seats
 from services.gateway.edge.health_api import HealthApi
+from services.gateway.edge.intake import Intake
+from services.gateway.edge.notify_api import NotifyApi
 from services.gateway.edge.operator_api import OperatorApi
 from services.gateway.edge.run_control_api import RunControlApi
 from services.gateway.edge.session_api import SessionApi
@@ -102,8 +104,9 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
         departure = Departure(watch.rouse_all)
         bodies = Bodies(settings.agent)
         control = RedisControl(foundation.redis)
+        doorkeeper = Doorkeeper(runs, clock, settings.bounds)
         chat = ChatApi(
-            Doorkeeper(runs, clock, settings.bounds),
+            doorkeeper,
             wake_ups,
             control,
             streams,
@@ -116,6 +119,7 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             settings.chat,
             departure,
         )
+        intake = Intake(doorkeeper, wake_ups, control, settings.chat)
         sessions = SessionApi(history, runs, bodies, settings.context_limit)
         operator = OperatorApi(
             history=history,
@@ -132,6 +136,7 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
         operations = [
             *HealthApi("gateway", partial(readiness, foundation.checks)).operations(),
             *chat.operations(),
+            *NotifyApi(intake, waiting, bodies, *settings.of_people).operations(),
             *RunControlApi(runs, history, control, wake_ups, waiting, bodies).operations(),
             *sessions.operations(),
             *operator.operations(),

@@ -15,6 +15,9 @@ RunState = Literal["accepted", "running", "waiting", "done", "failed", "cancelle
 TERMINAL_STATES: frozenset[str] = frozenset({"done", "failed", "cancelled", "merged", "dead"})
 Stage = Literal["new", "model", "tools"]
 Source = Literal["telegram", "http", "cli", "system", "user"]
+PEOPLE: frozenset[str] = frozenset({"telegram", "http", "cli", "user"})
+"""Sources whose text may answer what a run asks its person; what a machine says answers nothing."""
+
 WhenBusy = Literal["queue", "steer", "interrupt", "reject"]
 """What a message asks for when its conversation is busy: its place in the line; to be taken in between two turns of the
 run in hand; to end that run and stand first; to be refused."""

@@ -70,6 +70,16 @@ async def test_anything_but_a_plain_yes_denies_and_is_passed_on(world: World) ->
     assert (approval.state, approval.answer) == ("denied", "yes, but only in /tmp")
 
 
+async def test_what_a_machine_says_is_no_answer(world: World) -> None:
+    """A notice joins the conversation of a person; it must not deny what only that person can decide."""
+    claim = await with_question(world)
+    notice = await world.accept(new_run("yes", source="system"))
+    answer = await world.accept(new_run("yes"))
+
+    assert (notice.state, notice.into, notice.created) == ("accepted", None, True)
+    assert (answer.state, answer.into) == ("merged", claim.run)
+
+
 async def test_an_answer_sent_again_is_the_same_answer(world: World) -> None:
     """Its first accept was committed and the answer to it got lost."""
     claim = await with_question(world)

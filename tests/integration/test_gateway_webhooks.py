@@ -80,7 +80,7 @@ def test_a_receiver_that_fails_hangs_cuts_and_sends_away_gets_it_in_the_end(stac
     assert {each.headers["webhook-id"] for each in received} == {str(webhook)}
     assert {each.headers["authorization"] for each in received} == {f"Bearer {SECRET}"}
     assert all(abs(int(each.headers["webhook-timestamp"]) - 1_000_000_000) > 0 for each in received)
-    assert [each.body for each in received] == [{"reply": "a private word", "silent": False}] * 5
+    assert [each.body for each in received] == [{"reply": "a private word", "silent": False, "agent": "Lucyd"}] * 5
     said = text_of(serving)
     assert "webhook_failed" in said
     assert "Traceback" not in said

@@ -27,13 +27,15 @@ AT_ONCE = 8
 class Callback:
     """Where to, with which bearer token, and how long one try may take, everything included.
 
-    ``secrets`` are those it is signed with, each of them; without any it goes out unsigned.
+    ``secrets`` are those it is signed with, each of them; without any it goes out unsigned. ``agent``
+    goes into each body.
     """
 
     url: str = field(repr=False)
     token: str | None = field(repr=False)
     timeout: timedelta
     secrets: tuple[bytes, ...] = field(default=(), repr=False)
+    agent: str = ""
 
 
 class HttpCourier:
@@ -54,7 +56,8 @@ class HttpCourier:
         }
         if self._callback.token:
             headers["Authorization"] = f"Bearer {self._callback.token}"
-        content = orjson.dumps(webhook.body, default=str)
+        named = {"agent": self._callback.agent} if self._callback.agent else {}
+        content = orjson.dumps({**webhook.body, **named}, default=str)
         if self._callback.secrets:
             headers["webhook-signature"] = signatures(identifier, timestamp, content, self._callback.secrets)
         receipt: Receipt | None = None

@@ -7,7 +7,7 @@ from shared.adapters.inmemory.conclude import end_from_outside
 from shared.adapters.inmemory.rows import ConversationRow, KeyRow, RunRow
 from shared.adapters.inmemory.tables import Tables, as_json
 from shared.domain.consent import says_yes
-from shared.domain.run import UNDERSTANDS, Accepted, NewRun
+from shared.domain.run import PEOPLE, UNDERSTANDS, Accepted, NewRun
 from shared.errors import Conflict, Full
 
 INTERRUPTED = "A newer message took its place."
@@ -47,7 +47,8 @@ def accept(tables: Tables, new: NewRun) -> Accepted:
 def is_answer(tables: Tables, head: RunRow, new: NewRun) -> bool:
     """The asked person's next text is the answer."""
     asked = head.state == "waiting" and bool(tables.pending(head.id))
-    return asked and new.kind == "message" and new.sender == head.sender and new.when_busy != "interrupt"
+    speaks = new.kind == "message" and new.source in PEOPLE and new.sender == head.sender
+    return asked and speaks and new.when_busy != "interrupt"
 
 
 def _row(tables: Tables, new: NewRun) -> RunRow:

@@ -16,6 +16,7 @@ from shared.domain.consent import says_yes
 from shared.domain.delivery import is_carried
 from shared.domain.money import Usage
 from shared.domain.run import (
+    PEOPLE,
     UNDERSTANDS,
     Accepted,
     CancelAnswer,
@@ -165,7 +166,7 @@ class PostgresRuns:
                     new.traceparent,
                     new.webhook,
                     new.retry_of,
-                    says_yes(new.text),
+                    says_yes(new.text) if new.source in PEOPLE else None,
                 ),
             )
         except psycopg.Error as fault:
@@ -194,7 +195,7 @@ class PostgresRuns:
     async def adds_nothing(self, new: NewRun) -> bool:
         """See ``Inbox.adds_nothing``."""
         key, conversation = new.idempotency, new.address.conversation
-        may_answer = new.kind == "message" and new.when_busy != "interrupt"
+        may_answer = new.kind == "message" and new.source in PEOPLE and new.when_busy != "interrupt"
         parameters = (key.scope if key else None, key.key if key else None, may_answer, conversation, new.sender)
         return bool(await self._database.value(ADDS_NOTHING, parameters))
 

@@ -7,7 +7,13 @@ from uuid import UUID
 from shared.adapters.postgres.pool import Database
 from shared.ports.webhooks import Webhook
 
-TAKE = "select * from lucyd_take_webhooks(%s, %s::text[], %s::uuid[], %s, %s)"
+TAKE = """
+select w.id, w.run, w.target,
+       w.body || case when r.traceparent is null then '{}'::jsonb
+                      else jsonb_build_object('trace_id', split_part(r.traceparent, '-', 2)) end,
+       w.attempts, w.tried_for
+from lucyd_take_webhooks(%s, %s::text[], %s::uuid[], %s, %s) w left join runs r on r.id = w.run
+"""
 SENT = "select lucyd_webhook_sent(%s, %s)"
 FAILED = "select lucyd_webhook_failed(%s, %s, %s, %s, %s, %s)"
 
