@@ -18,11 +18,13 @@ from services.gateway.edge.bodies import Bodies
 from services.gateway.edge.callback import open_callback
 from services.gateway.edge.chat_api import ChatApi
 from services.gateway.edge.dead_api import DeadApi
+from services.gateway.edge.document_api import DocumentApi
 from services.gateway.edge.door import TokenDoor
 from services.gateway.edge.event_stream import Seats
 from services.gateway.edge.health_api import HealthApi
 from services.gateway.edge.intake import Intake
 from services.gateway.edge.notify_api import NotifyApi
+from services.gateway.edge.operation import Operation
 from services.gateway.edge.operator_api import OperatorApi
 from services.gateway.edge.run_control_api import RunControlApi
 from services.gateway.edge.session_api import SessionApi
@@ -133,7 +135,7 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
         )
         terms = Terms(settings.chat.deadline, settings.chat.capacity, settings.chat.key_lives)
         dead = DeadApi(PostgresDeadLetters(foundation.database), runs, wake_ups, bodies, terms)
-        operations = [
+        operations: list[Operation] = [
             *HealthApi("gateway", partial(readiness, foundation.checks)).operations(),
             *chat.operations(),
             *NotifyApi(intake, waiting, bodies, *settings.of_people).operations(),
@@ -142,6 +144,7 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             *operator.operations(),
             *dead.operations(),
             *StoryApi(PostgresStories(foundation.database), bodies).operations(),
+            *DocumentApi(lambda: operations, foundation.identity.version).operations(),
         ]
         app = gateway_app(operations, bodies, TokenDoor(settings.token), agent=settings.agent)
         loops: list[Callable[[], Awaitable[None]]] = [
