@@ -9,17 +9,20 @@ from decimal import Decimal
 from typing import Any, Protocol
 from uuid import UUID
 
+from shared.adapters.inmemory.blobs import InMemoryBlobs
 from shared.adapters.inmemory.clock import ManualClock
 from shared.adapters.inmemory.fleet import InMemoryFleet
 from shared.adapters.inmemory.runs import InMemoryRuns
 from shared.adapters.inmemory.tables import Tables, as_json
 from shared.adapters.inmemory.transcripts import InMemoryTranscripts
+from shared.adapters.postgres.blobs import PostgresBlobs
 from shared.adapters.postgres.fleet import PostgresFleet
 from shared.adapters.postgres.history import PostgresHistory
 from shared.adapters.postgres.pool import Database
 from shared.adapters.postgres.runs import PostgresRuns
 from shared.domain.run import Accepted, AskedApproval, Claim, ClaimRefusal, Intent, Later, NewRun, Route, Stored, Write
 from shared.ids import new_id
+from shared.ports.blobs import Blobs
 from shared.ports.fleet import Fleet
 from shared.ports.history import Transcripts
 from shared.ports.runs import Cached, FinishedRun, Inbox, Runs
@@ -64,10 +67,11 @@ class Store(Inbox, Runs, Protocol):
 class World(ABC):
     """A store with one living worker, ``me``; more come with ``hire``."""
 
-    def __init__(self, runs: Store, fleet: Fleet, transcripts: Transcripts) -> None:
+    def __init__(self, runs: Store, fleet: Fleet, transcripts: Transcripts, blobs: Blobs) -> None:
         self.runs = runs
         self.fleet = fleet
         self.transcripts = transcripts
+        self.blobs = blobs
         self.me = new_id()
 
     async def hire(self) -> UUID:
@@ -177,7 +181,8 @@ class InMemoryWorld(World):
         self.clock = ManualClock()
         self.tables = Tables(self.clock)
         self._fleet = InMemoryFleet(self.tables)
-        super().__init__(InMemoryRuns(self.tables), self._fleet, InMemoryTranscripts(self.tables))
+        blobs = InMemoryBlobs(self.tables)
+        super().__init__(InMemoryRuns(self.tables), self._fleet, InMemoryTranscripts(self.tables), blobs)
 
     async def wait(self, seconds: float) -> None:
         self.clock.advance(seconds)
@@ -226,7 +231,8 @@ class PostgresWorld(World):
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        super().__init__(PostgresRuns(database), PostgresFleet(database), PostgresHistory(database))
+        history, blobs = PostgresHistory(database), PostgresBlobs(database)
+        super().__init__(PostgresRuns(database), PostgresFleet(database), history, blobs)
 
     async def wait(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

@@ -70,6 +70,13 @@ class Upkeep(Protocol):
         """Costs of that many months ago and older."""
         ...
 
+    async def forget_blobs(self, *, older_than: timedelta, limit: int) -> int:
+        """Attachments that came that long ago, of runs that ended that long ago."""
+        ...
+
     async def forget_runs(self, *, older_than: timedelta, limit: int) -> int:
-        """Runs that ended and were told that long ago and have no idempotency key left. Messages and costs stay."""
+        """Runs that ended and were told that long ago and have neither an idempotency key nor an attachment left.
+
+        Messages and costs stay.
+        """
         ...

@@ -30,6 +30,7 @@ class Settings:
                 streams=timedelta(hours=retention.streams_hours),
                 events=_days(retention.events_days),
                 deliveries=_days(retention.deliveries_days),
+                attachments=_days(retention.attachments_days),
                 runs=_days(retention.runs_days),
                 costs_months=configuration.metering.retention_months,
             ),

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any, Literal
 from uuid import UUID
 
+from shared.domain.attachment import Attachment, ReadableText, blob_blocks
 from shared.domain.chat import Message
 from shared.domain.money import Usage
 
@@ -24,7 +25,7 @@ run in hand; to end that run and stand first; to be refused."""
 
 WaitReason = Literal["approval", "retry"]
 
-UNDERSTANDS = 2
+UNDERSTANDS = 3
 """The version of run this code can work on; a run that ``needs`` more is left to newer workers."""
 
 
@@ -50,7 +51,10 @@ class IdempotencyKey:
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """What is asked of accept. ``id`` is made before, so that a lost answer can be asked for again."""
+    """What is asked of accept. ``id`` is made before, so that a lost answer can be asked for again.
+
+    ``readable``: which of the ``attachments`` are read to the model as text.
+    """
 
     id: UUID
     address: Address
@@ -67,6 +71,16 @@ class NewRun:
     when_busy: WhenBusy = "queue"
     webhook: str | None = None
     retry_of: UUID | None = None
+    attachments: Sequence[Attachment] = ()
+    readable: ReadableText = field(default_factory=ReadableText)
+
+
+def message_document(new: NewRun) -> dict[str, Any]:
+    """What a run's row says of its message; attachments stand in it by reference."""
+    document: dict[str, Any] = {"text": new.text, **new.details}
+    if new.attachments:
+        document["attachments"] = blob_blocks(new.id, new.attachments, new.readable)
+    return document
 
 
 @dataclass(frozen=True, slots=True)

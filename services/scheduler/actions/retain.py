@@ -13,6 +13,9 @@ from shared.ports.clock import Clock
 log = structlog.get_logger(__name__)
 
 BATCH = 1000
+BLOBS_AT_ONCE = 20
+"""Each may be megabytes."""
+
 WORKERS_FOR = timedelta(days=1)
 RESERVATIONS_FOR = timedelta(days=7)
 """Long enough to ask after a call; then its row of costs says all that is left to say."""
@@ -37,13 +40,15 @@ class Kept:
     streams: timedelta
     events: timedelta | None
     deliveries: timedelta | None
+    attachments: timedelta | None
     runs: timedelta | None
     costs_months: int
 
     @property
     def look_every(self) -> timedelta:
         """How often to look: four times within the shortest time that something is kept; every ten minutes at least."""
-        shortest = min(time for time in (self.streams, self.events, self.deliveries, self.runs) if time is not None)
+        times = (self.streams, self.events, self.deliveries, self.attachments, self.runs)
+        shortest = min(time for time in times if time is not None)
         return max(MOST_OFTEN, min(LEAST_OFTEN, shortest / 4))
 
 
@@ -62,21 +67,28 @@ async def retain(kept: Kept, upkeep: Upkeep, clock: Clock) -> Mapping[str, int]:
     if kept.deliveries is not None:
         steps["deliveries"] = partial(upkeep.forget_deliveries, older_than=kept.deliveries, limit=BATCH)
         steps["webhooks"] = partial(upkeep.forget_webhooks, older_than=kept.deliveries, limit=BATCH)
+    if (blobs_for := _shorter(kept.attachments, kept.runs)) is not None:  # before the runs, which wait for them
+        steps["attachments"] = partial(upkeep.forget_blobs, older_than=blobs_for, limit=BLOBS_AT_ONCE)
     if kept.runs is not None:  # after the keys, since a run lives as long as its key
         steps["runs"] = partial(upkeep.forget_runs, older_than=kept.runs, limit=BATCH)
     if kept.costs_months:
         steps["costs"] = partial(upkeep.forget_costs, months=kept.costs_months, limit=BATCH)
-    gone = {name: await _exhaust(forget, clock) for name, forget in steps.items()}
+    batches = {"attachments": BLOBS_AT_ONCE}
+    gone = {name: await _exhaust(forget, clock, batches.get(name, BATCH)) for name, forget in steps.items()}
     log.info("retention_done", **gone)
     return gone
 
 
-async def _exhaust(forget: Forget, clock: Clock) -> int:
+def _shorter(one: timedelta | None, other: timedelta | None) -> timedelta | None:
+    return min((time for time in (one, other) if time is not None), default=None)
+
+
+async def _exhaust(forget: Forget, clock: Clock, batch: int) -> int:
     ends = clock.monotonic() + EACH_AT_MOST.total_seconds()
     total = 0
     while True:
         gone = await forget()
         total += gone
-        if gone < BATCH or clock.monotonic() >= ends:
+        if gone < batch or clock.monotonic() >= ends:
             return total
         await clock.sleep(BREATHER.total_seconds())

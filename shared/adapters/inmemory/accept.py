@@ -4,10 +4,11 @@ from uuid import UUID
 
 from shared.adapters.inmemory.answer import answer
 from shared.adapters.inmemory.conclude import end_from_outside
-from shared.adapters.inmemory.rows import ConversationRow, KeyRow, RunRow
+from shared.adapters.inmemory.rows import BlobRow, ConversationRow, KeyRow, RunRow
 from shared.adapters.inmemory.tables import Tables, as_json
+from shared.domain.attachment import blob_id
 from shared.domain.consent import says_yes
-from shared.domain.run import PEOPLE, UNDERSTANDS, Accepted, NewRun
+from shared.domain.run import PEOPLE, UNDERSTANDS, Accepted, NewRun, message_document
 from shared.errors import Conflict, Full
 
 INTERRUPTED = "A newer message took its place."
@@ -35,13 +36,29 @@ def accept(tables: Tables, new: NewRun) -> Accepted:
         tables.idempotency[key.scope, key.key] = KeyRow(key.body_hash, new.id, now + key.lives)
     run = _row(tables, new)
     tables.runs[run.id] = run
+    brings = _store_blobs(tables, new)
     if answers is not None:
         answer(tables, answers.id, None, allows=says_yes(new.text), text=new.text, by=new.sender)
         run.state, run.merged_into, run.epoch, run.session = "merged", answers.id, answers.epoch, answers.session
+        if brings:  # shown when the run that asked goes on
+            run.message["unshown"] = True
+            answers.needs = max(answers.needs, UNDERSTANDS)
         return _accepted(run, created=True)
-    run.needs, run.urgent = (1 if new.when_busy == "queue" else UNDERSTANDS), new.when_busy == "interrupt"
+    plain = new.when_busy == "queue" and not brings
+    run.needs, run.urgent = (1 if plain else UNDERSTANDS), new.when_busy == "interrupt"
     cancels = _interrupt(tables, head) if head is not None and run.urgent else None
     return _accepted(run, created=True, cancels=cancels)
+
+
+def _store_blobs(tables: Tables, new: NewRun) -> bool:
+    """Keep what comes with a message; one that is tried again takes over what came with the first."""
+    for position, attachment in enumerate(new.attachments):
+        id = blob_id(new.id, position)
+        tables.blobs[id] = BlobRow(id, new.id, attachment.data)
+    moved = [row for row in tables.blobs.values() if new.retry_of is not None and row.run == new.retry_of]
+    for row in moved:
+        row.run = new.id
+    return bool(new.attachments or moved)
 
 
 def is_answer(tables: Tables, head: RunRow, new: NewRun) -> bool:
@@ -66,7 +83,7 @@ def _row(tables: Tables, new: NewRun) -> RunRow:
         tier=new.tier,
         principal=address.principal,
         sender=new.sender,
-        message=as_json({"text": new.text, **new.details}),
+        message=as_json(message_document(new)),
         accepted_at=now,
         deadline_at=now + new.deadline,
         traceparent=new.traceparent,

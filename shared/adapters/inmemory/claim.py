@@ -4,12 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 from uuid import UUID
 
 from shared.adapters.inmemory.conclude import is_carried
 from shared.adapters.inmemory.rows import ConversationRow, EffectRow, RunRow, SessionRow
 from shared.adapters.inmemory.tables import Tables, as_json
-from shared.domain.chat import UserMessage
+from shared.domain.attachment import is_image
+from shared.domain.chat import ContentBlock, UserMessage
 from shared.domain.run import (
     UNDERSTANDS,
     Claim,
@@ -127,7 +129,8 @@ def _take(
         _say(tables, session, runs)
     if again:
         _settle_forgotten(tables, asked, run.id)
-    route = asked.routes.get(run.kind) or asked.routes.get(run.source) or asked.routes["*"]
+    shown = asked.routes.get("image") if _has_image(tables, run.id) else None
+    route = shown or asked.routes.get(run.kind) or asked.routes.get(run.source) or asked.routes["*"]
     if run.stage != "tools":
         tables.reserve(Reservation(asked.call_id, route), asked.worker, run.id)
     if run.waiting_since is not None and run.wait_reason != "retry":
@@ -146,13 +149,29 @@ def _take(
 def _say(tables: Tables, session: SessionRow, runs: Sequence[RunRow]) -> None:
     said: UserMessage = {
         "role": "user",
-        "content": "\n".join(run.message["text"] for run in runs),
+        "content": content([run.message for run in runs]),
         "received_at": runs[0].accepted_at.isoformat(),
     }
     if session.pending_warning is not None:
         said["warning"] = session.pending_warning
     session.pending_warning = None
     tables.append(session.id, runs[0].id, said)
+
+
+def content(messages: Sequence[Mapping[str, Any]]) -> str | list[ContentBlock]:
+    """Several messages in a row as one: their texts, or blocks where attachments came with them."""
+    if not any("attachments" in message for message in messages):
+        return "\n".join(message["text"] for message in messages)
+    blocks: list[ContentBlock] = []
+    for message in messages:
+        blocks += [{"type": "text", "text": message["text"]}, *message.get("attachments", ())]
+    return blocks
+
+
+def _has_image(tables: Tables, run: UUID) -> bool:
+    said = [row.body["content"] for row in tables.messages if row.run == run and row.body["role"] == "user"]
+    blocks = [block for content in said if not isinstance(content, str) for block in content]
+    return any(block["type"] == "blob" and is_image(block) for block in blocks)
 
 
 def _settle_forgotten(tables: Tables, asked: Asked, run: UUID) -> None:

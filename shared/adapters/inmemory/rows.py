@@ -137,6 +137,15 @@ class ReservationRow:
 
 
 @dataclass(slots=True)
+class BlobRow:
+    """A row of ``blobs``."""
+
+    id: UUID
+    run: UUID
+    data: bytes
+
+
+@dataclass(slots=True)
 class KeyRow:
     """A row of ``idempotency``."""
 

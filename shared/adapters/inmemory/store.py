@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from shared.adapters.inmemory.claim import content
 from shared.adapters.inmemory.conclude import add_parts, conclude, end_from_outside
 from shared.adapters.inmemory.rows import ApprovalRow, ConversationRow, EffectRow, RunRow
 from shared.adapters.inmemory.tables import Tables, as_json
@@ -114,28 +115,39 @@ def _wait(tables: Tables, conversation: ConversationRow, run: RunRow, waiting: W
 
 def _absorb(tables: Tables, run: RunRow) -> Sequence[Message]:
     """A steering text is taken in between two turns, with what stood before it in the line."""
-    if run.session is None or run.cancel_asked_at is not None:
+    if run.session is None:
         return ()
+    absorbed: list[Message] = []
+    merged = [row for row in tables.runs.values() if row.merged_into == run.id]
+    for row in sorted(merged, key=lambda row: row.ordinal):
+        if row.message.pop("unshown", None):  # it came with an answer
+            absorbed.append(_take_in(tables, run.session, run, row))
+    if run.cancel_asked_at is not None:
+        return absorbed
     behind = [
         row
         for row in tables.line(run.conversation)
         if row.state == "accepted" and row.kind == "message" and row.ordinal > run.ordinal
     ]
     until = max((row.ordinal for row in behind if row.when_busy == "steer"), default=0)
-    absorbed: list[Message] = []
     for row in sorted(behind, key=lambda row: row.ordinal):
         alike = (row.source, row.tier) == (run.source, run.tier)
         if row.ordinal > until or not alike or row.urgent or row.needs > UNDERSTANDS:
             break
-        said: UserMessage = {
-            "role": "user",
-            "content": row.message["text"],
-            "received_at": row.accepted_at.isoformat(),
-        }
-        tables.append(run.session, run.id, said)
+        absorbed.append(_take_in(tables, run.session, run, row))
         row.state, row.merged_into, row.epoch, row.session = "merged", run.id, run.epoch, run.session
-        absorbed.append(said)
     return absorbed
+
+
+def _take_in(tables: Tables, session: UUID, run: RunRow, row: RunRow) -> UserMessage:
+    """Put a message into the history of the run in hand."""
+    said: UserMessage = {
+        "role": "user",
+        "content": content([row.message]),
+        "received_at": row.accepted_at.isoformat(),
+    }
+    tables.append(session, run.id, said)
+    return said
 
 
 def _end(tables: Tables, conversation: ConversationRow, run: RunRow, ending: Ending) -> Stored:

@@ -10,6 +10,7 @@ import orjson
 
 from shared.adapters.inmemory.rows import (
     ApprovalRow,
+    BlobRow,
     ConversationRow,
     DeliveryMade,
     EffectRow,
@@ -56,6 +57,7 @@ class Tables:
     refilled_at: datetime | None = None
     deliveries: list[DeliveryMade] = field(default_factory=list)
     webhooks: list[WebhookMade] = field(default_factory=list)
+    blobs: dict[UUID, BlobRow] = field(default_factory=dict)
 
     def line(self, conversation: str) -> list[RunRow]:
         """The open runs of a conversation: what was begun, then what interrupts, then the oldest."""

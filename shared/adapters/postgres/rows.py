@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from shared.domain.run import Ending, Settlement, Waiting, Write
+from shared.domain.run import UNDERSTANDS, Ending, Settlement, Waiting, Write
 
 
 def settlement_document(settlement: Settlement) -> dict[str, Any]:
@@ -61,7 +61,9 @@ def write_document(write: Write) -> dict[str, Any]:
 
 
 def _round_document(write: Write) -> dict[str, Any]:
-    document: dict[str, Any] = {name: True for name in ("absorb", "unbegun") if getattr(write, name)}
+    document: dict[str, Any] = {"unbegun": True} if write.unbegun else {}
+    if write.absorb:
+        document["absorb"] = UNDERSTANDS
     if write.intents:
         document["intents"] = [
             {

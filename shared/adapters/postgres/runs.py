@@ -11,6 +11,7 @@ import psycopg
 from shared.adapters.postgres.documents import to_json
 from shared.adapters.postgres.pool import Database
 from shared.adapters.postgres.rows import settlement_document, write_document
+from shared.domain.attachment import blob_id
 from shared.domain.chat import Message
 from shared.domain.consent import says_yes
 from shared.domain.delivery import is_carried
@@ -35,12 +36,17 @@ from shared.domain.run import (
     StoredEffect,
     StoredMessage,
     Write,
+    message_document,
 )
 from shared.errors import Conflict, Full, LostClaim
 from shared.ids import new_id
 from shared.ports.runs import Cached, FinishedRun, Reset
 
 ACCEPT = f"select lucyd_accept_2({', '.join(['%s'] * 9)}, %s::jsonb, {', '.join(['%s'] * 12)})"
+ACCEPT_WITH = (
+    f"select lucyd_accept_3({', '.join(['%s'] * 9)}, %s::jsonb, {', '.join(['%s'] * 12)}, "
+    "%s::uuid[], %s::text[], %s::text[], %s::boolean[], %s::bytea[])"
+)
 CLAIM = "select lucyd_claim_2(%s, %s, %s, %s, %s, %s::jsonb, %s, %s, %s, %s, %s, %s)"
 STORE = "select lucyd_store_2(%s, %s, %s, %s::jsonb)"
 SETTLE = "select lucyd_settle(%s::jsonb)"
@@ -97,6 +103,9 @@ with again as (
 )
 select count(*) from again
 """
+MANNERS = 2
+"""The version of code that knows manners of waiting, channels that are carried, and webhooks."""
+
 LONGEST_RUN = timedelta(days=1)
 """How long before its end a run may have been accepted to be told again."""
 
@@ -117,6 +126,10 @@ where (c.owner is null or (c.owner = %s and not c.key = any(%s))
 order by o.suspected >= 2, o.since limit %s
 """
 PRINCIPALS = "select key, principal from conversations where key = any(%s)"
+
+ACCEPT_PATIENCE = timedelta(seconds=2)
+ACCEPT_WITH_PATIENCE = timedelta(seconds=10)
+"""Attachments take their time on the wire."""
 
 CLAIM_PATIENCE = timedelta(seconds=2)
 COUNT_PATIENCE = timedelta(seconds=1)
@@ -141,9 +154,11 @@ class PostgresRuns:
     async def accept(self, new: NewRun) -> Accepted:
         """See ``Inbox.accept``."""
         key = new.idempotency
+        document = message_document(new)
+        with_blobs = "attachments" in document
         try:
             row = await self._database.value(
-                ACCEPT,
+                ACCEPT_WITH if with_blobs else ACCEPT,
                 (
                     new.id,
                     new.address.conversation,
@@ -154,9 +169,9 @@ class PostgresRuns:
                     new.source,
                     new.tier,
                     new.sender,
-                    to_json({"text": new.text, **new.details}),
+                    to_json(document),
                     new.when_busy,
-                    _needs(new),
+                    _needs(new, with_blobs=with_blobs),
                     new.deadline,
                     key.scope if key else None,
                     key.key if key else None,
@@ -167,7 +182,9 @@ class PostgresRuns:
                     new.webhook,
                     new.retry_of,
                     says_yes(new.text) if new.source in PEOPLE else None,
+                    *(_blobs(new) if with_blobs else ()),
                 ),
+                patience=ACCEPT_WITH_PATIENCE if with_blobs else ACCEPT_PATIENCE,
             )
         except psycopg.Error as fault:
             match fault.sqlstate:
@@ -425,7 +442,22 @@ def _id(value: str | None) -> UUID | None:
     return UUID(value) if value else None
 
 
-def _needs(new: NewRun) -> int:
-    """Code of the release before neither carries anything out nor posts ends, and knows one manner of waiting."""
+def _blobs(new: NewRun) -> tuple[list[Any], ...]:
+    """Columns of ``blobs``."""
+    given = new.attachments
+    return (
+        [blob_id(new.id, position) for position in range(len(given))],
+        [each.content_type for each in given],
+        [each.filename for each in given],
+        [each.is_voice for each in given],
+        [each.data for each in given],
+    )
+
+
+def _needs(new: NewRun, *, with_blobs: bool) -> int:
+    """Code of the first release neither carries anything out nor posts ends, and knows one manner of waiting; that of
+    the release before shows no attachments."""
+    if with_blobs:
+        return UNDERSTANDS
     plain = new.when_busy == "queue" and new.webhook is None and not is_carried(new.address.channel)
-    return 1 if plain else UNDERSTANDS
+    return 1 if plain else MANNERS

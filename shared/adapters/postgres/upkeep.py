@@ -53,6 +53,14 @@ with gone as (
        and not exists (select 1 from conversations c where c.owner = w.id) limit %s)) returning 1
 ) select count(*) from gone
 """
+# Before their runs, and a few at a time: each may be megabytes.
+BLOBS = """
+with gone as (
+  delete from blobs where id = any (array
+    (select b.id from blobs b join runs r on r.id = b.run
+     where b.created_at < now() - %s and r.finished_at < now() - %s order by b.created_at limit %s)) returning 1
+) select count(*) from gone
+"""
 # Ids are UUIDv7 and begin with the milliseconds of their making, so the primary key finds old runs by age.
 RUNS = """
 with gone as (
@@ -62,6 +70,7 @@ with gone as (
        and r.finished_at < now() - %s and r.published_at is not null
        and r.state in ('done', 'failed', 'cancelled', 'merged', 'dead')
        and not exists (select 1 from idempotency i where i.run = r.id)
+       and not exists (select 1 from blobs b where b.run = r.id)
      order by r.id limit %s)) returning 1
 ) select count(*) from gone
 """
@@ -146,6 +155,10 @@ class PostgresUpkeep:
     async def forget_runs(self, *, older_than: timedelta, limit: int) -> int:
         """See ``Upkeep.forget_runs``."""
         return await self._count(RUNS, (older_than, older_than, limit))
+
+    async def forget_blobs(self, *, older_than: timedelta, limit: int) -> int:
+        """See ``Upkeep.forget_blobs``."""
+        return await self._count(BLOBS, (older_than, older_than, limit))
 
     async def _count(self, query: str, parameters: Sequence[Any]) -> int:
         return int(await self._database.value(query, parameters, patience=PATIENCE))

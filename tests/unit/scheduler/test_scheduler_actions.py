@@ -160,6 +160,11 @@ class Attic:
         assert months == 84
         return self._take("costs", limit)
 
+    async def forget_blobs(self, *, older_than: timedelta, limit: int) -> int:
+        assert older_than == timedelta(days=40)
+        assert limit <= 100  # each may be megabytes
+        return self._take("attachments", limit)
+
     async def forget_runs(self, *, older_than: timedelta, limit: int) -> int:
         return self._take("runs", limit)
 
@@ -167,33 +172,50 @@ class Attic:
 async def test_old_rows_go_in_batches() -> None:
     """Disk stays flat, and no statement grows with the backlog."""
     old = {"keys": 2500, "calls_booked": 1, "reservations": 2001, "workers": 1, "events": 10, "runs": 7, "costs": 3}
-    old |= {"steps_told": 1001, "sentences": 4, "deliveries": 1002, "webhooks": 5}
+    old |= {"steps_told": 1001, "sentences": 4, "deliveries": 1002, "webhooks": 5, "attachments": 205}
     attic = Attic(dict(old))
-    kept = Kept(timedelta(days=1), timedelta(days=30), timedelta(days=20), timedelta(days=90), costs_months=84)
+    kept = Kept(
+        streams=timedelta(days=1),
+        events=timedelta(days=30),
+        deliveries=timedelta(days=20),
+        attachments=timedelta(days=40),
+        runs=timedelta(days=90),
+        costs_months=84,
+    )
     assert await retain(kept, attic, HandClock()) == old
     assert set(attic.rows.values()) == {0}
 
 
+async def test_attachments_are_kept_no_longer_than_their_runs() -> None:
+    """A run waits for its attachments to go; kept for ever, they would keep it, too."""
+    attic = Attic({"attachments": 41, "runs": 7})
+    await retain(Kept(timedelta(days=1), None, None, None, timedelta(days=40), 0), attic, HandClock())
+    assert attic.rows["attachments"] == attic.rows["runs"] == 0
+    attic = Attic({"attachments": 41})
+    await retain(Kept(timedelta(days=1), None, None, timedelta(days=40), timedelta(days=90), 0), attic, HandClock())
+    assert attic.rows["attachments"] == 0
+
+
 async def test_what_is_kept_for_ever_is_not_touched() -> None:
     """0 days means for ever, and nobody's history goes by accident."""
-    kept = {"events": 10, "runs": 7, "costs": 3, "deliveries": 2, "webhooks": 1, "sentences": 4}
+    kept = {"events": 10, "runs": 7, "costs": 3, "deliveries": 2, "webhooks": 1, "sentences": 4, "attachments": 3}
     attic = Attic(dict(kept))
-    await retain(Kept(timedelta(days=1), None, None, None, 0), attic, HandClock())
+    await retain(Kept(timedelta(days=1), None, None, None, None, 0), attic, HandClock())
     assert attic.rows.items() >= kept.items()
 
 
 def test_it_looks_more_often_when_things_are_kept_for_a_short_time() -> None:
     """What is kept for two minutes is not looked for once an hour; and nothing is looked for all the time."""
-    usual = Kept(timedelta(days=1), timedelta(days=30), timedelta(days=30), None, 84)
+    usual = Kept(timedelta(days=1), timedelta(days=30), timedelta(days=30), timedelta(days=30), None, 84)
     assert usual.look_every == timedelta(minutes=10)
-    assert Kept(timedelta(minutes=2), None, None, None, 0).look_every == timedelta(seconds=30)
-    assert Kept(timedelta(days=1), None, None, timedelta(seconds=1), 0).look_every == timedelta(seconds=10)
+    assert Kept(timedelta(minutes=2), None, None, None, None, 0).look_every == timedelta(seconds=30)
+    assert Kept(timedelta(days=1), None, None, None, timedelta(seconds=1), 0).look_every == timedelta(seconds=10)
 
 
 async def test_a_huge_backlog_is_spread_over_several_times() -> None:
     """A table that grew for a year must not keep the leader busy for an hour."""
     attic = Attic({"keys": 10_000_000})
-    gone = await retain(Kept(timedelta(days=1), None, None, None, 0), attic, HandClock())
+    gone = await retain(Kept(timedelta(days=1), None, None, None, None, 0), attic, HandClock())
     assert 0 < gone["keys"] < 10_000_000
 
 

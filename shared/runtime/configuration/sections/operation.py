@@ -56,6 +56,7 @@ class Retention:
     streams_hours: Hours = 24
     events_days: Number = 30
     deliveries_days: Number = 30
+    attachments_days: Number = 30
     runs_days: Number = 0
 
 
