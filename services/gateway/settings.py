@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import structlog
 
+from services.gateway.actions.limit_requests import Limits
 from services.gateway.edge.callback import Callback
 from services.gateway.edge.chat_api import ChatManner
 from services.gateway.rules.webhook_signature import FORM, read_secrets
@@ -43,6 +44,7 @@ class Settings:
     context_limit: int
     chat: ChatManner
     bounds: Bounds
+    limits: Limits
     stream_ttl: timedelta
     most_streams: int
     slow_client: timedelta
@@ -84,6 +86,12 @@ class Settings:
                 webhook=CALLBACK if http.callback_url else None,
             ),
             bounds=Bounds(configuration.limits.open_runs_per_principal, configuration.limits.open_runs),
+            limits=Limits(
+                read=http.status_rate_limit,
+                work=http.rate_limit,
+                failed_logins=http.failed_login_limit,
+                per=timedelta(seconds=http.rate_window),
+            ),
             stream_ttl=timedelta(seconds=run.stream_ttl_seconds),
             most_streams=http.max_streams,
             slow_client=timedelta(seconds=http.slow_client_seconds),

@@ -9,6 +9,8 @@ from datetime import timedelta
 from functools import partial
 
 from services.gateway.actions.decide_dead import Terms
+from services.gateway.actions.limit_requests import Turnstile
+from services.gateway.actions.look_up_key import Keyring
 from services.gateway.actions.send_webhooks import WebhookSender
 from services.gateway.actions.take_leave import Departure, take_leave
 from services.gateway.actions.wait_for_reply import WaitingRoom
@@ -36,6 +38,8 @@ from shared.adapters.http.health import readiness
 from shared.adapters.http.listening import given_listener, listen
 from shared.adapters.http.patience import Patience
 from shared.adapters.http.serve import serving
+from shared.adapters.inmemory.windows import InMemoryWindows
+from shared.adapters.postgres.api_keys import PostgresApiKeys
 from shared.adapters.postgres.dead_letters import PostgresDeadLetters
 from shared.adapters.postgres.history import PostgresHistory
 from shared.adapters.postgres.runs import PostgresRuns
@@ -47,6 +51,7 @@ from shared.adapters.redis.monitor_board import RedisMonitorBoard
 from shared.adapters.redis.run_streams import RedisRunStreams
 from shared.adapters.redis.shared_line import SharedLine
 from shared.adapters.redis.wake_ups import RedisWakeUps
+from shared.adapters.redis.windows import RedisWindows
 from shared.adapters.system_clock import SystemClock
 from shared.ports.webhooks import CALLBACK
 from shared.runtime.service import Service
@@ -105,6 +110,13 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
         watch = RunWatch(announcements, history, clock)
         departure = Departure(watch.rouse_all)
         bodies = Bodies(settings.agent)
+        windows, own = RedisWindows(foundation.redis, ask=line.ask), InMemoryWindows(clock)
+        entrance = TokenDoor(
+            settings.token,
+            Keyring(PostgresApiKeys(foundation.database), clock),
+            Turnstile(settings.limits, windows, own, clock),
+            bodies,
+        )
         control = RedisControl(foundation.redis)
         doorkeeper = Doorkeeper(runs, clock, settings.bounds)
         chat = ChatApi(
@@ -146,7 +158,7 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             *StoryApi(PostgresStories(foundation.database), bodies).operations(),
             *DocumentApi(lambda: operations, foundation.identity.version).operations(),
         ]
-        app = gateway_app(operations, bodies, TokenDoor(settings.token), agent=settings.agent)
+        app = gateway_app(operations, bodies, entrance, agent=settings.agent)
         loops: list[Callable[[], Awaitable[None]]] = [
             *foundation.loops, lag.watch, announcements.listen, waiting.listen, waiting.fetch, waiting.heal,
             watch.watch,

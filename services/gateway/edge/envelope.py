@@ -36,7 +36,8 @@ class Envelope:
             nonlocal status, begun
             if message["type"] == "http.response.start":
                 status, begun = message["status"], True
-                message["headers"] = [*message["headers"], (b"x-request-id", request_id.encode()), *self._agent]
+                labels = [(b"x-request-id", request_id.encode()), *self._agent]
+                message["headers"] = [*message["headers"], *labels, *scope.get("lucyd.headers", ())]
             await send(message)
 
         try:

@@ -80,7 +80,7 @@ class Bridges:
 
 @dataclass(frozen=True, slots=True)
 class Http:
-    """``[http]``. Rates are requests per ``rate_window`` seconds; sizes are bytes."""
+    """``[http]``. Limits of rates hold for ``rate_window`` seconds, 0 is none; sizes are bytes."""
 
     enabled: bool = True
     host: str = "127.0.0.1"
@@ -91,9 +91,10 @@ class Http:
     max_attachment_bytes: Positive = 52_428_800
     max_streams: Positive = 2000
     slow_client_seconds: Seconds = 20.0
-    rate_limit: Positive = 30
+    rate_limit: Count = 30
     rate_window: Positive = 60
-    status_rate_limit: Positive = 60
+    status_rate_limit: Count = 60
+    failed_login_limit: Count = 10
     callback_url: Address = ""
     callback_token_env: Variable = ""
     callback_secret_env: Variable = ""

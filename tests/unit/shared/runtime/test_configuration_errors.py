@@ -117,7 +117,7 @@ def test_all_mistakes_of_all_files_are_told_together(tmp_path: Path) -> None:
     assert len(found) == 5
     assert found[:3] == (
         "lucyd.toml: http.port must be a whole number from 1 to 65535, not 0",
-        'lucyd.toml: http.rate_limit must be a whole number, 1 or more, not "many"',
+        'lucyd.toml: http.rate_limit must be a whole number, 0 or more, not "many"',
         "lucyd.toml: behavior.api_retries must be a whole number, 0 or more, not false",
     )
     assert any(each.startswith("providers.d/b.toml: this is not valid TOML") for each in found)
