@@ -1,9 +1,10 @@
 """JSON in and out: bodies are bounded before they are read, and carry the agent's name when they leave."""
 
 import asyncio
+import contextlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import orjson
@@ -18,6 +19,13 @@ BODY_WITHIN = 10.0
 FAIR_BYTES = 65_536
 """Each such piece of a body gives one second more."""
 
+LARGE = 1_048_576
+"""Bodies up to this size need no room."""
+
+TOO_DEEP = "the body is nested too deeply"
+DEEPEST = 64
+"""Levels of lists and objects in each other: more than anybody means, and far less than readers of JSON can bear."""
+
 _HALVES = re.compile(r"[\ud800-\udfff]")
 
 
@@ -29,11 +37,71 @@ class TooSlow(BadInput):
     """The body did not come in time."""
 
 
-async def read_json(request: Request, *, at_most: int, within: float = BODY_WITHIN) -> Any:
+class Room:
+    """How many bytes of large bodies may be in memory while they come, in one process: slow senders of large bodies
+    could fill it otherwise."""
+
+    def __init__(self, size: int) -> None:
+        self._left = size
+
+    @contextlib.contextmanager
+    def place(self) -> Iterator[Callable[[int], None]]:
+        """Gives a function that takes so many bytes more, and raises ``TryLater`` when there are none left. In the end
+        all of them are given back."""
+        taken = 0
+
+        def take(more: int) -> None:
+            nonlocal taken
+            if more > self._left:
+                raise TryLater("too many large requests come at once", after=2.0)
+            self._left -= more
+            taken += more
+
+        try:
+            yield take
+        finally:
+            self._left += taken
+
+
+ROOM = Room(268_435_456)
+
+
+async def read_json(request: Request, *, at_most: int, within: float = BODY_WITHIN, room: Room = ROOM) -> Any:
     """The body's JSON; it must come ``within`` so many seconds, and what is large at a fair rate.
 
-    Raises ``TooLarge``, ``TooSlow`` and ``BadInput``.
+    Raises ``TooLarge``, ``TooSlow`` and ``BadInput``, and ``TryLater`` when too many large ones come at once.
     """
+    with room.place() as take:
+        body = await _received(request, take, at_most=at_most, within=within)
+    try:
+        return _bounded(orjson.loads(body), body)
+    except ValueError:
+        pass
+    try:
+        return _bounded(orjson.loads(_with_whole_characters(body)), body)
+    except RecursionError as fault:
+        raise BadInput(TOO_DEEP) from fault
+    except ValueError as fault:
+        raise BadInput("invalid JSON body") from fault
+
+
+def _bounded(value: Any, body: bytearray) -> Any:
+    """The same, unless it is nested too deeply. Few bodies have so many brackets at all that they must be looked at."""
+    level = [value] if body.count(b"[") + body.count(b"{") > DEEPEST else []
+    for _ in range(DEEPEST):
+        level = [item for each in level for item in _inside(each) if isinstance(item, dict | list)]
+        if not level:
+            return value
+    raise BadInput(TOO_DEEP)
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+async def _received(request: Request, take: Callable[[int], None], *, at_most: int, within: float) -> bytearray:
     declared = request.headers.get("content-length", "0")
     if declared.isdecimal() and int(declared) > at_most:
         raise TooLarge("the body is too large")
@@ -45,20 +113,15 @@ async def read_json(request: Request, *, at_most: int, within: float = BODY_WITH
                 body += piece
                 if len(body) > at_most:
                     raise TooLarge("the body is too large")
+                if len(body) > LARGE:
+                    take(len(piece))
                 if len(body) > FAIR_BYTES:
                     bound.reschedule(began + within + len(body) / FAIR_BYTES)
     except TimeoutError as fault:
         raise TooSlow("the body took too long to come") from fault
     except ClientDisconnect as fault:
         raise BadInput("the request was broken off") from fault
-    try:
-        return orjson.loads(body)
-    except ValueError:
-        pass
-    try:
-        return orjson.loads(_with_whole_characters(body))
-    except (ValueError, RecursionError) as fault:
-        raise BadInput("invalid JSON body") from fault
+    return body
 
 
 def _with_whole_characters(body: bytearray) -> str:

@@ -1,12 +1,15 @@
 """A body is bounded in size and in time before it is understood."""
 
 import asyncio
+from typing import Any
 
+import orjson
 import pytest
 from starlette.requests import Request
 from starlette.types import Message
 
-from services.gateway.edge.bodies import Bodies, TooSlow, read_json
+from services.gateway.edge.bodies import LARGE, Bodies, Room, TooSlow, read_json
+from shared.errors import BadInput, TryLater
 
 
 def request_of(*pieces: bytes, more: bool = False) -> Request:
@@ -43,3 +46,38 @@ async def test_a_large_body_has_more_time() -> None:
     with pytest.raises(TooSlow):
         await read_json(request_of(b" " * 32_768, b" " * 65_536, more=True), at_most=1 << 20, within=0.05)
     assert asyncio.get_running_loop().time() - began > 1.4
+
+
+@pytest.mark.parametrize("opening", [b"[", b'{"a":'])
+@pytest.mark.parametrize("depth", [65, 500, 1200, 200_000])
+async def test_what_is_nested_too_deeply_is_refused(opening: bytes, depth: int) -> None:
+    """Whatever walks through it afterwards would run out of its own depth."""
+    closing = b"]" if opening == b"[" else b"}"
+    body = opening * depth + b"1" + closing * depth
+    with pytest.raises(BadInput, match="the body is nested too deeply"):
+        await read_json(request_of(body), at_most=10_000_000)
+
+
+async def test_what_is_wide_is_not_deep() -> None:
+    """Brackets beside each other, and in text, are no levels."""
+    whole: dict[str, Any] = {"a": [[]] * 1000, "b": "[" * 1000, "c": "deep"}
+    for _ in range(61):
+        whole = {"a": whole}
+    assert await read_json(request_of(orjson.dumps(whole)), at_most=100_000) == whole
+
+
+async def test_large_bodies_share_a_room_while_they_come() -> None:
+    """A few hundred slow senders of large bodies would fill the memory of everybody."""
+    room, size = Room(5_000_000), 2 * LARGE
+    slow = (request_of(b" " * size, more=True) for _ in range(2))
+    waiting = [asyncio.create_task(read_json(each, at_most=size, room=room)) for each in slow]
+    await asyncio.sleep(0)
+    with pytest.raises(TryLater):
+        await read_json(request_of(b" " * size), at_most=size, room=room)
+    small = b" " * LARGE
+    assert await read_json(request_of(small[2:], b"{}"), at_most=size, room=room) == {}
+
+    for task in waiting:
+        task.cancel()
+    await asyncio.wait(waiting)
+    assert await read_json(request_of(b" " * size, b"{}"), at_most=2 * size, room=room) == {}
