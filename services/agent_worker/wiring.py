@@ -106,7 +106,7 @@ async def open_service(configuration: Configuration, *, wrap: Wrap = _as_it_is) 
                 database_url=settings.database_url,
                 redis_url=settings.redis_url,
                 vitals=vitals,
-                lag=lambda: lag.last,
+                lag=lambda: lag.lately,
                 connections=CONNECTIONS,
             )
         )

@@ -34,7 +34,7 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
         database_url=settings.database_url,
         redis_url=settings.redis_url,
         vitals=vitals,
-        lag=lambda: lag.last,
+        lag=lambda: lag.lately,
     ) as foundation:
         assert settings.redis_url is not None  # noqa: S101 - the foundation has refused otherwise
         worker = JobWorker(

@@ -1,6 +1,7 @@
 """What only the gateway needs: a look at what the processes say of themselves, and the way out for webhooks."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from decimal import Decimal
 from typing import Protocol
 
 from services.gateway.rules.webhook_verdict import Receipt
@@ -19,6 +20,14 @@ class MonitorBoard(Protocol):
 
     async def processes(self) -> Sequence[Mapping[str, str]]:
         """The processes that live. Raises ``TryLater``."""
+        ...
+
+
+class Stock(Protocol):
+    """Knows figures about the whole."""
+
+    async def figures(self) -> Mapping[str, Mapping[str, int | Decimal]]:
+        """Figures by name and kind, the kinds being few. Within seconds; raises ``TryLater``."""
         ...
 
 

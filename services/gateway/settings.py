@@ -48,6 +48,7 @@ class Settings:
     stream_ttl: timedelta
     most_streams: int
     slow_client: timedelta
+    access_log: bool
     callback: Callback | None
     drain: timedelta
 
@@ -95,6 +96,7 @@ class Settings:
             stream_ttl=timedelta(seconds=run.stream_ttl_seconds),
             most_streams=http.max_streams,
             slow_client=timedelta(seconds=http.slow_client_seconds),
+            access_log=http.access_log,
             callback=_callback(configuration),
             drain=min(timedelta(seconds=http.drain_seconds), LONGEST_DRAIN),
         )

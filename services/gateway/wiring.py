@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import random
 import socket
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import timedelta
 from functools import partial
@@ -13,6 +14,7 @@ from services.gateway.actions.limit_requests import Turnstile
 from services.gateway.actions.look_up_key import Keyring
 from services.gateway.actions.send_webhooks import WebhookSender
 from services.gateway.actions.take_leave import Departure, take_leave
+from services.gateway.actions.take_stock import StockTaker
 from services.gateway.actions.wait_for_reply import WaitingRoom
 from services.gateway.actions.watch_runs import RunWatch
 from services.gateway.edge.app import gateway_app
@@ -25,6 +27,8 @@ from services.gateway.edge.door import TokenDoor
 from services.gateway.edge.event_stream import Seats
 from services.gateway.edge.health_api import HealthApi
 from services.gateway.edge.intake import Intake
+from services.gateway.edge.meter import Meter
+from services.gateway.edge.metrics_api import House, MetricsApi
 from services.gateway.edge.notify_api import NotifyApi
 from services.gateway.edge.operation import Operation
 from services.gateway.edge.operator_api import OperatorApi
@@ -36,6 +40,7 @@ from shared.actions.keep_door import Doorkeeper
 from shared.adapters.foundation import open_foundation
 from shared.adapters.http.health import readiness
 from shared.adapters.http.listening import given_listener, listen
+from shared.adapters.http.metrics_page import MEDIA_TYPE
 from shared.adapters.http.patience import Patience
 from shared.adapters.http.serve import serving
 from shared.adapters.inmemory.windows import InMemoryWindows
@@ -43,11 +48,13 @@ from shared.adapters.postgres.api_keys import PostgresApiKeys
 from shared.adapters.postgres.dead_letters import PostgresDeadLetters
 from shared.adapters.postgres.history import PostgresHistory
 from shared.adapters.postgres.runs import PostgresRuns
+from shared.adapters.postgres.stock import PostgresStock
 from shared.adapters.postgres.stories import PostgresStories
 from shared.adapters.postgres.webhooks import PostgresWebhooks
 from shared.adapters.redis.announcements import RedisAnnouncements
 from shared.adapters.redis.control import RedisControl
 from shared.adapters.redis.monitor_board import RedisMonitorBoard
+from shared.adapters.redis.queue_depths import RedisQueueDepths
 from shared.adapters.redis.run_streams import RedisRunStreams
 from shared.adapters.redis.shared_line import SharedLine
 from shared.adapters.redis.wake_ups import RedisWakeUps
@@ -94,7 +101,7 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
                 database_url=settings.database_url,
                 redis_url=settings.redis_url,
                 vitals=vitals,
-                lag=lambda: lag.last,
+                lag=lambda: lag.lately,
                 health=None,
                 connections=CONNECTIONS,
             )
@@ -109,6 +116,10 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
         waiting = WaitingRoom(announcements, streams, runs, clock)
         watch = RunWatch(announcements, history, clock)
         departure = Departure(watch.rouse_all)
+        seats, meter, accepted = Seats(settings.most_streams), Meter(), Counter[str]()
+        stock = StockTaker(
+            {"postgres": PostgresStock(foundation.database), "redis": RedisQueueDepths(foundation.redis)}, clock
+        )
         bodies = Bodies(settings.agent)
         windows, own = RedisWindows(foundation.redis, ask=line.ask), InMemoryWindows(clock)
         entrance = TokenDoor(
@@ -118,14 +129,14 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             bodies,
         )
         control = RedisControl(foundation.redis)
-        doorkeeper = Doorkeeper(runs, clock, settings.bounds)
+        doorkeeper = Doorkeeper(runs, clock, settings.bounds, accepted)
         chat = ChatApi(
             doorkeeper,
             wake_ups,
             control,
             streams,
             watch,
-            Seats(settings.most_streams),
+            seats,
             waiting,
             history,
             clock,
@@ -148,7 +159,8 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
         terms = Terms(settings.chat.deadline, settings.chat.capacity, settings.chat.key_lives)
         dead = DeadApi(PostgresDeadLetters(foundation.database), runs, wake_ups, bodies, terms)
         operations: list[Operation] = [
-            *HealthApi("gateway", partial(readiness, foundation.checks)).operations(),
+            *HealthApi("gateway", partial(readiness, {**foundation.checks, "staying": departure.check})).operations(),
+            *MetricsApi(foundation.metrics.text, MEDIA_TYPE, stock).operations(),
             *chat.operations(),
             *NotifyApi(intake, waiting, bodies, *settings.of_people).operations(),
             *RunControlApi(runs, history, control, wake_ups, waiting, bodies).operations(),
@@ -158,11 +170,19 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             *StoryApi(PostgresStories(foundation.database), bodies).operations(),
             *DocumentApi(lambda: operations, foundation.identity.version).operations(),
         ]
-        app = gateway_app(operations, bodies, entrance, agent=settings.agent)
+        app = gateway_app(
+            operations,
+            bodies,
+            entrance,
+            agent=settings.agent,
+            meter=meter,
+            access_log=settings.access_log,
+        )
         loops: list[Callable[[], Awaitable[None]]] = [
             *foundation.loops, lag.watch, announcements.listen, waiting.listen, waiting.fetch, waiting.heal,
             watch.watch,
         ]  # fmt: skip
+        tried: Mapping[str, int] = {}
         goodbyes: list[Callable[[], Awaitable[None]]] = []
         if settings.callback is not None:
             sender = WebhookSender(
@@ -173,8 +193,12 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
                 stale=max(SENDER_IS_LOST_AFTER, 2 * settings.callback.timeout),
                 chance=random.Random(),  # noqa: S311 - it spreads tries, and guards nothing
             )
+            tried = sender.tried
             loops.append(sender.run)
             goodbyes.append(sender.close)
+
+        foundation.metrics.add(meter)
+        foundation.metrics.add(House(lambda: seats.taken, accepted, tried, stock))
 
         async def drain() -> None:
             await asyncio.gather(

@@ -31,7 +31,11 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
         return {"rss_bytes": str(resident_bytes()), **(worker.vitals if worker else {})}
 
     async with open_foundation(
-        "indexer", database_url=settings.database_url, redis_url=settings.redis_url, vitals=vitals, lag=lambda: lag.last
+        "indexer",
+        database_url=settings.database_url,
+        redis_url=settings.redis_url,
+        vitals=vitals,
+        lag=lambda: lag.lately,
     ) as foundation:
         assert settings.redis_url is not None  # noqa: S101 - the foundation has refused otherwise
         worker = JobWorker(

@@ -158,7 +158,7 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
         database_url=settings.database_url,
         redis_url=settings.redis_url,
         vitals=vitals,
-        lag=lambda: lag.last,
+        lag=lambda: lag.lately,
     ) as foundation:
         bridge = Bridge(settings, foundation)
         yield Service("telegram_bridge", loops=(*foundation.loops, lag.watch, bridge.live), drain=bridge.drain)

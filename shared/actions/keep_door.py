@@ -35,10 +35,11 @@ class Doorkeeper:
     """Stands before an ``Inbox``. One per process that accepts messages.
 
     It knows how many runs are open by a count of at most a second ago, and what it has let in since. What other
-    processes have accepted within that second it does not know: by so much the bounds may be exceeded.
+    processes have accepted within that second it does not know: by so much the bounds may be exceeded. What it has let
+    in since the start is counted in ``accepted``, by source.
     """
 
-    def __init__(self, inbox: Inbox, clock: Clock, bounds: Bounds) -> None:
+    def __init__(self, inbox: Inbox, clock: Clock, bounds: Bounds, accepted: Counter[str] | None = None) -> None:
         self._inbox = inbox
         self._clock = clock
         self._bounds = bounds
@@ -49,9 +50,16 @@ class Doorkeeper:
         self._counted_at: float | None = None
         self._tried_at: float | None = None
         self._counting = False
+        self._accepted: Counter[str] = Counter() if accepted is None else accepted
 
     async def accept(self, new: NewRun) -> Accepted:
         """As ``Inbox.accept``. Raises ``Full`` at a bound, unless the message opens no further run."""
+        accepted = await self._accept(new)
+        if accepted.created:
+            self._accepted[new.source] += 1
+        return accepted
+
+    async def _accept(self, new: NewRun) -> Accepted:
         principal = new.address.principal
         if self._bounds == Bounds():
             return await self._inbox.accept(new)

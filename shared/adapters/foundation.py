@@ -12,6 +12,7 @@ import structlog
 
 from shared.adapters.http.health import Check, health_app
 from shared.adapters.http.listening import listen
+from shared.adapters.http.metrics_page import MetricsPage
 from shared.adapters.http.serve import serving
 from shared.adapters.postgres.migrate import newest
 from shared.adapters.postgres.pool import Database, open_database
@@ -44,6 +45,7 @@ class Foundation:
     redis: Redis
     identity: Identity
     checks: Mapping[str, Check]
+    metrics: MetricsPage
     loops: tuple[Callable[[], Awaitable[None]], ...]
 
 
@@ -60,8 +62,9 @@ async def open_foundation(
 ) -> AsyncIterator[Foundation]:
     """Open everything, waiting for servers that are still coming.
 
-    ``health`` is where ``/healthz`` and ``/readyz`` are served (port 0: a free one, told in the monitor key), ``None``
-    where the service has an HTTP face of its own. Raises ``ConfigError`` for servers that must not be used.
+    ``health`` is where ``/healthz``, ``/readyz`` and ``/metrics`` are served (port 0: a free one, told in the monitor
+    key), ``None`` where the service has an HTTP face of its own. Raises ``ConfigError`` for servers that must not be
+    used.
     """
     database_url, redis_url = _required(database_url, redis_url)
     identity = this_process(id=new_id(), service=service, version=installed_version("lucyd"))
@@ -75,11 +78,14 @@ async def open_foundation(
             _insist("Postgres", postgres_address(database_url), lambda: _check_schema(database)),
         )
         checks = _checks(database, redis, lag)
+        metrics = MetricsPage(service, identity.version, lag=lag, vitals=vitals)
         address = ""
         if health is not None:
             listener = listen(*health)
             address = "http://{}:{}".format(*listener.getsockname()[:2])
-            await stack.enter_async_context(serving(health_app(service, checks), listener, grace_seconds=1))
+            await stack.enter_async_context(
+                serving(health_app(service, checks, metrics.text), listener, grace_seconds=1)
+            )
 
         def fields() -> Mapping[str, str]:
             return {
@@ -97,7 +103,7 @@ async def open_foundation(
             }
 
         key = routes.monitor_process(service, identity.id)
-        yield Foundation(database, redis, identity, checks, (lambda: keep_monitor(redis, key, fields),))
+        yield Foundation(database, redis, identity, checks, metrics, (lambda: keep_monitor(redis, key, fields),))
 
 
 def _required(database_url: str | None, redis_url: str | None) -> tuple[str, str]:

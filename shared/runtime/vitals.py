@@ -6,8 +6,12 @@ import ctypes
 import gc
 import resource
 import sys
+from collections import deque
 from datetime import timedelta
 from pathlib import Path
+
+LATELY = 10
+"""Probes that ``LoopLag.lately`` looks back on."""
 
 PROBE_EVERY = 1.0
 """Seconds; every process does it, also the idle ones."""
@@ -20,21 +24,29 @@ class LoopLag:
     """Measures how late a sleeping task is woken; a blocked loop shows as a growing figure."""
 
     def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._due: float | None = None
-        self._last = 0.0
+        self._lags: deque[float] = deque([0.0], maxlen=LATELY)
 
     async def watch(self) -> None:
         """Measure until cancelled."""
-        loop = asyncio.get_running_loop()
+        loop = self._loop = asyncio.get_running_loop()
         while True:
             self._due = loop.time() + PROBE_EVERY
             await asyncio.sleep(PROBE_EVERY)
-            self._last = max(0.0, loop.time() - self._due)
+            self._lags.append(max(0.0, loop.time() - self._due))
 
     @property
     def last(self) -> timedelta:
         """The lag measured last."""
-        return timedelta(seconds=self._last)
+        return timedelta(seconds=self._lags[-1])
+
+    @property
+    def lately(self) -> timedelta:
+        """The longest lag of the last ten seconds, with the one that is under way: whoever asks a loop that was blocked
+        is answered when it turns again."""
+        late = self._loop.time() - self._due if self._loop is not None and self._due is not None else 0.0
+        return timedelta(seconds=max(*self._lags, late))
 
 
 def resident_bytes() -> int:

@@ -46,7 +46,7 @@ def test_nobody_comes_in_without_the_token(stack: Stack) -> None:
     assert httpx2.get(f"{gateway.url}/api/v1/status").status_code == 200
     assert httpx2.get(f"{gateway.url}/healthz").status_code == 200
     checks = httpx2.get(f"{gateway.url}/readyz").json()["checks"]
-    assert checks == {"postgres": "ok", "redis": "ok", "event_loop": "ok"}
+    assert checks == {"postgres": "ok", "redis": "ok", "event_loop": "ok", "staying": "ok"}
 
 
 def test_what_can_not_be_taken_changes_nothing(stack: Stack) -> None:

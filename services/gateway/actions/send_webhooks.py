@@ -49,6 +49,8 @@ class WebhookSender:
         self._under_way: dict[UUID, asyncio.Task[None]] = {}
         self._closed = False
         self._fault: Exception | None = None
+        self.tried = {"sent": 0, "failed": 0, "dead": 0}
+        """Tries since the start of this process, by what came of them."""
 
     async def run(self) -> None:
         """Look every second, and at once when something was done while more was due; until cancelled."""
@@ -114,10 +116,13 @@ class WebhookSender:
         judged = verdict(receipt, attempts=webhook.attempts, tried_for=webhook.tried_for, chance=self._chance.random())
         match judged:
             case Sent(status):
+                self.tried["sent"] += 1
                 log.info("webhook_sent", **known, status=status)
             case Again(after, reason):
+                self.tried["failed"] += 1
                 log.info("webhook_failed", **known, reason=reason, again_in=round(after.total_seconds(), 1))
             case Dead(reason):
+                self.tried["dead"] += 1
                 log.warning("webhook_dead", **known, reason=reason)
         await self._tell(webhook, judged, receipt.status)
 

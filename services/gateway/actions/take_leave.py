@@ -31,11 +31,16 @@ class Departure:
     def __init__(self, rouse: Callable[[], None] = lambda: None) -> None:
         self._rouse = rouse
         self._streams_end = False
+        self.is_leaving = False
 
     @property
     def streams_end(self) -> bool:
         """Whether no stream goes on any more."""
         return self._streams_end
+
+    async def check(self) -> str:
+        """For who asks whether new requests may be sent here."""
+        return "no: it is being stopped" if self.is_leaving else "ok"
 
     def end_streams(self) -> None:
         """Streams end with the event that they tell next, or with their next moment of silence; ``rouse`` brings it."""
@@ -55,6 +60,7 @@ async def take_leave(
     door: Door, departure: Departure, close_waiting_room: Callable[[], None], *, within: timedelta
 ) -> None:
     """Returns when nobody is left, or a little after ``within``: whoever waits then is told that the run goes on."""
+    departure.is_leaving = True
     door.take_no_more()
     is_empty = await door.empty(min(STREAMS_GO_ON, within))
     departure.end_streams()

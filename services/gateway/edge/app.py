@@ -7,9 +7,12 @@ from starlette.types import ASGIApp
 from services.gateway.edge.bodies import Bodies
 from services.gateway.edge.directory import Directory, Door
 from services.gateway.edge.envelope import Envelope
+from services.gateway.edge.meter import Meter
 from services.gateway.edge.operation import Operation
 
 
-def gateway_app(operations: Sequence[Operation], bodies: Bodies, door: Door, *, agent: str) -> ASGIApp:
+def gateway_app(
+    operations: Sequence[Operation], bodies: Bodies, door: Door, *, agent: str, meter: Meter, access_log: bool
+) -> ASGIApp:
     """The whole gateway."""
-    return Envelope(Directory(operations, door, bodies), agent=agent)
+    return Envelope(Directory(operations, door, bodies), agent=agent, meter=meter, access_log=access_log)

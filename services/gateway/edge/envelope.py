@@ -1,4 +1,4 @@
-"""What every request goes through: an id, the agent's name, one log event, and errors in one shape."""
+"""What every request goes through: an id, a trace, the agent's name, one line in the log, and errors in one shape."""
 
 import os
 import time
@@ -8,16 +8,30 @@ import structlog
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from services.gateway.edge.door import KEY
+from services.gateway.edge.meter import Meter
+from services.gateway.edge.operation import Operation
+from shared.domain.api_key import ApiKey
+from shared.domain.trace_context import SPAN_BYTES, TRACE_BYTES, begun, carried_on, trace_id
+
 log = structlog.get_logger(__name__)
 
 LONGEST_ID = 128
+REQUEST_ID = b"x-request-id"
+TRACEPARENT = b"traceparent"
 
 
 class Envelope:
-    """ASGI middleware: sets ``X-Request-Id`` and ``X-Lucyd-Agent``, logs path and status but never a body."""
+    """ASGI middleware: sets ``X-Request-Id``, ``traceparent`` and ``X-Lucyd-Agent``, meters and logs what was asked and
+    how it ended, but never a body, nor a part of a path or of a query that a client chose.
 
-    def __init__(self, app: ASGIApp, *, agent: str) -> None:
+    Handlers find the ``traceparent`` that holds from here on in the header of that name.
+    """
+
+    def __init__(self, app: ASGIApp, *, agent: str, meter: Meter, access_log: bool) -> None:
         self._app = app
+        self._meter = meter
+        self._say = log.info if access_log else log.debug
         # A header is latin-1; a name that is not stays in the JSON bodies only.
         fits = agent and agent.isascii() and agent.isprintable()
         self._agent = [(b"x-lucyd-agent", agent.encode())] if fits else []
@@ -27,43 +41,64 @@ class Envelope:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id = _given_id(scope["headers"]) or os.urandom(16).hex()
+        request_id, traceparent = _labels(scope["headers"])
+        labels = [(REQUEST_ID, request_id.encode()), (TRACEPARENT, traceparent.encode()), *self._agent]
+        scope["headers"] = [*(each for each in scope["headers"] if each[0] != TRACEPARENT), labels[1]]
         started = time.perf_counter()
-        status = 500
-        begun = False
+        status, sent = 500, 0
+        is_begun = False
 
         async def label(message: Message) -> None:
-            nonlocal status, begun
+            nonlocal status, sent, is_begun
             if message["type"] == "http.response.start":
-                status, begun = message["status"], True
-                labels = [(b"x-request-id", request_id.encode()), *self._agent]
+                status, is_begun = message["status"], True
                 message["headers"] = [*message["headers"], *labels, *scope.get("lucyd.headers", ())]
+            else:
+                sent += len(message.get("body", b""))
             await send(message)
 
+        self._meter.in_flight += 1
         try:
             await self._app(scope, receive, label)
         except Exception:
             log.exception("request_failed", path=scope["path"], request_id=request_id)
-            if begun:
+            if is_begun:
                 raise
             body = {"error": "internal error", "request_id": request_id}
             await JSONResponse(body, status_code=500)(scope, receive, label)
         finally:
-            milliseconds = round((time.perf_counter() - started) * 1000, 1)
-            log.debug(
+            seconds = time.perf_counter() - started
+            self._meter.in_flight -= 1
+            operation: Operation | None = scope.get("lucyd.operation")
+            route = operation.path if operation is not None else None
+            self._meter.ended(scope["method"], route, status, seconds)
+            key: ApiKey | None = scope.get(KEY)
+            is_probe = operation is not None and operation.dialect == "plain"  # they come often, and say nothing new
+            say = log.debug if is_probe else self._say
+            say(
                 "request",
                 method=scope["method"],
-                path=scope["path"],
+                route=route,
                 status=status,
-                milliseconds=milliseconds,
+                milliseconds=round(seconds * 1000, 1),
+                bytes=sent,
                 request_id=request_id,
+                key=key.name if key else None,
+                trace=trace_id(traceparent),
             )
 
 
-def _given_id(headers: Iterable[tuple[bytes, bytes]]) -> str:
-    """The id that the caller chose, if it can go into logs and headers as it is; else nothing."""
+def _labels(headers: Iterable[tuple[bytes, bytes]]) -> tuple[str, str]:
+    """The request's id and its ``traceparent``: those that the caller chose, where they can go into logs and headers as
+    they are; else new ones."""
+    request_id, given, traces = "", None, 0
     for name, value in headers:
-        if name == b"x-request-id":
-            given = value.decode("latin-1")
-            return given if len(given) <= LONGEST_ID and given.isascii() and given.isprintable() else ""
-    return ""
+        if name == REQUEST_ID:
+            text = value.decode("latin-1")
+            request_id = text if len(text) <= LONGEST_ID and text.isascii() and text.isprintable() else ""
+        elif name == TRACEPARENT:
+            given, traces = value.decode("latin-1"), traces + 1
+    chance = os.urandom(TRACE_BYTES + SPAN_BYTES + TRACE_BYTES)
+    span = chance[TRACE_BYTES : TRACE_BYTES + SPAN_BYTES]
+    carried = carried_on(given, span) if traces == 1 else None
+    return request_id or chance[-TRACE_BYTES:].hex(), carried or begun(chance[:TRACE_BYTES], span)

@@ -31,7 +31,12 @@ class Seats:
     """How many streams are open in this process, and how many may be."""
 
     def __init__(self, most: int) -> None:
-        self._free = most
+        self._free = self._most = most
+
+    @property
+    def taken(self) -> int:
+        """How many streams are open."""
+        return self._most - self._free
 
     def take(self) -> "Seat":
         """One more stream. Raises ``TryLater`` when there are too many."""

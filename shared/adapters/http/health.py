@@ -6,8 +6,10 @@ from datetime import timedelta
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+
+from shared.adapters.http.metrics_page import MEDIA_TYPE
 
 Check = Callable[[], Awaitable[str]]
 """Answers ``ok`` or a short sentence about what is wrong; whatever it raises counts as wrong."""
@@ -31,8 +33,8 @@ async def readiness(checks: Mapping[str, Check]) -> tuple[bool, dict[str, str]]:
     return all(answer == "ok" for answer in answers.values()), answers
 
 
-def health_routes(service: str, checks: Mapping[str, Check]) -> list[Route]:
-    """The two routes; for services with an HTTP face of their own."""
+def health_app(service: str, checks: Mapping[str, Check], metrics: Callable[[], bytes]) -> Starlette:
+    """Nothing but these and ``/metrics``; for services without an HTTP face."""
 
     async def healthz(_: Request) -> JSONResponse:
         return JSONResponse({"status": "ok", "service": service})
@@ -42,9 +44,8 @@ def health_routes(service: str, checks: Mapping[str, Check]) -> list[Route]:
         body = {"status": "ready" if ready else "not ready", "service": service, "checks": answers}
         return JSONResponse(body, status_code=200 if ready else 503)
 
-    return [Route("/healthz", healthz), Route("/readyz", readyz)]
+    async def figures(_: Request) -> Response:
+        return Response(metrics(), media_type=MEDIA_TYPE)
 
-
-def health_app(service: str, checks: Mapping[str, Check]) -> Starlette:
-    """Nothing but the two routes; for services without an HTTP face."""
-    return Starlette(routes=health_routes(service, checks))
+    routes = {"/healthz": healthz, "/readyz": readyz, "/metrics": figures}
+    return Starlette(routes=[Route(path, answer) for path, answer in routes.items()])

@@ -84,3 +84,19 @@ async def test_streams_end_with_the_event_in_hand() -> None:
             departure.end_streams()
     assert told == [0, 1, 2, 3]
     assert closed == [True]
+
+
+async def test_who_asks_whether_to_send_requests_here_is_told_of_the_leave() -> None:
+    """Whoever spreads requests asks over a connection that is open, until the last of them is closed."""
+    departure, answers = NotedDeparture([]), []
+
+    class AskedMeanwhile(FakeDoor):
+        """Somebody asks while the last ones go."""
+
+        async def empty(self, within: timedelta) -> bool:
+            answers.append(await departure.check())
+            return await super().empty(within)
+
+    assert await departure.check() == "ok"
+    await take_leave(AskedMeanwhile([], empty_after=1), departure, lambda: None, within=WITHIN)
+    assert answers == ["no: it is being stopped"]

@@ -95,6 +95,7 @@ class Http:
     rate_window: Positive = 60
     status_rate_limit: Count = 60
     failed_login_limit: Count = 10
+    access_log: bool = True
     callback_url: Address = ""
     callback_token_env: Variable = ""
     callback_secret_env: Variable = ""
