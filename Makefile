@@ -9,6 +9,7 @@ INDEXING ?=
 SECONDS ?= 20
 RESTARTS ?= 100
 PLANT ?=
+EXAMPLES ?= 200
 VENV := .venv
 PY := $(VENV)/bin/python
 CODE := cli services shared deploy tests bench
@@ -17,7 +18,7 @@ LOCK_FLAGS := --universal --python-version 3.11 --generate-hashes --no-annotate 
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help install dev run test check fmt fmt-check lint types unit house contract integration e2e chaos chaos-planted bench bench-profile bench-restarts bench-worker bench-streams bench-fair bench-start soak bench-model-call bench-store bench-scaling measure lock clean
+.PHONY: help install dev run test check fmt fmt-check lint types unit house contract integration e2e fuzz chaos chaos-planted bench bench-profile bench-restarts bench-worker bench-streams bench-fair bench-start soak bench-model-call bench-store bench-scaling measure lock clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -64,6 +65,9 @@ integration: dev ## run the tests of single parts against real servers
 
 e2e: dev ## run the tests of the whole system
 	$(PY) -m pytest tests/e2e $(ARGS)
+
+fuzz: dev ## make thousands of requests from the OpenAPI document and check each answer (EXAMPLES=200 SEED=1)
+	LUCYD_FUZZ_EXAMPLES=$(EXAMPLES) LUCYD_FUZZ_SEED=$(SEED) $(PY) -m pytest tests/integration/test_api_fuzz.py -s $(ARGS)
 
 chaos: dev ## break a running Lucyd on purpose and check what it promises (SEED=1 MINUTES=1 PLANT=)
 	$(PY) -m tests.chaos --seed $(SEED) --minutes $(MINUTES) $(if $(PLANT),--plant $(PLANT))

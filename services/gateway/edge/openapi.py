@@ -3,18 +3,21 @@
 import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
 from services.gateway.edge.operation import Operation, Reply
+from services.gateway.rules.chat_request import EVENT_ID
 from services.gateway.rules.reply_shapes import OpenAIProblem, Problem
+from shared.messages.run_events import EventType
 
 Json = dict[str, Any]
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 JSON = "application/json"
+EVENTS = "text/event-stream"
 SECURITY = "bearer"
 PREFIX = "/api/v1"
 
@@ -211,12 +214,12 @@ def _reply(status: int, replies: Sequence[Reply], schemas: "_Schemas", operation
     for reply in replies:
         headers.update({name: {"description": said, "schema": TEXT} for name, said in reply.headers.items()})
     told["headers"] = headers
-    if content := _content(replies, schemas):
+    if content := _content(replies, schemas, operation):
         told["content"] = content
     return told
 
 
-def _content(replies: Sequence[Reply], schemas: "_Schemas") -> Json:
+def _content(replies: Sequence[Reply], schemas: "_Schemas", operation: Operation) -> Json:
     found: dict[str, list[Json]] = {}
     for reply in replies:
         for media in (reply.media, *reply.also):
@@ -224,8 +227,18 @@ def _content(replies: Sequence[Reply], schemas: "_Schemas") -> Json:
             if is_json and reply.body is not None:
                 found.setdefault(media, []).append(schemas.of(reply.body))
             elif not is_json:
-                found.setdefault(media, []).append(dict(TEXT))
+                found.setdefault(media, []).append(_event(operation) if media == EVENTS else dict(TEXT))
     return {media: {"schema": kinds[0] if len(kinds) == 1 else {"anyOf": kinds}} for media, kinds in found.items()}
+
+
+def _event(operation: Operation) -> Json:
+    """One event of a stream, as its fields are read."""
+    if operation.dialect == "openai":  # its last word is no JSON
+        return {"type": "object", "properties": {"event": TEXT, "data": TEXT}, "required": ["data"]}
+    data = {"type": "string", "contentMediaType": JSON, "contentSchema": {"type": "object"}}
+    kinds = {"type": "string", "enum": list(get_args(EventType))}
+    fields = {"id": {"type": "string", "pattern": EVENT_ID}, "event": kinds, "data": data}
+    return {"type": "object", "properties": fields, "required": list(fields)}
 
 
 class _Schemas:

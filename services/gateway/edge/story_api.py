@@ -10,10 +10,12 @@ from services.gateway.edge.bodies import Bodies
 from services.gateway.edge.door import scope_of
 from services.gateway.edge.operation import Operation, Reply
 from services.gateway.rules.reply_shapes import Problem, StoryReply
-from services.gateway.rules.run_name import ids_named
+from services.gateway.rules.run_name import PATTERN, ids_named
 from services.gateway.rules.story import story
 from shared.errors import BadInput, LucydError, NotFound
 from shared.ports.stories import Stories
+
+PARTS = {"id": {"type": "string", "pattern": PATTERN}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ class StoryApi:
             404: Reply("no such run", Problem),
         }
         story = "what became of a message, in order"
-        return [Operation("GET", "/api/v1/runs/{id}/story", self.story, "read", story, replies)]
+        return [Operation("GET", "/api/v1/runs/{id}/story", self.story, "read", story, replies, parts=PARTS)]
 
     async def story(self, request: Request) -> Response:
         """What became of a message, in the order in which it did."""

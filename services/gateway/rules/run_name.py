@@ -6,6 +6,8 @@ from shared.errors import BadInput
 
 SHORTEST = 8
 WHOLE = 32
+PATTERN = rf"^-*(?:[0-9A-Fa-f]-*){{{SHORTEST},{WHOLE}}}$"
+"""The same as ``ids_named`` checks, for who reads patterns."""
 
 
 def ids_named(given: str) -> tuple[UUID, UUID]:

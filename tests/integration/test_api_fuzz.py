@@ -1,0 +1,80 @@
+"""The whole OpenAPI document against a real gateway with a worker: what is said there of every route is so."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests.scripted_model_server import ScriptedModelServer
+from tests.stack import TOKEN, Stack, model_toml, open_stack, text_of
+
+CONFIG = """
+[checks.not_a_server_error]
+expected-statuses = ["2xx", "3xx", "4xx", 501]
+"""
+"""501 stands where the original names a route that there is not; elsewhere it would not be documented."""
+
+EXAMPLES = int(os.environ.get("LUCYD_FUZZ_EXAMPLES", "8"))
+"""Of each operation and phase at most; ``make fuzz EXAMPLES=200`` makes thousands of requests."""
+
+SEED = os.environ.get("LUCYD_FUZZ_SEED", "1")
+WITHIN = max(55.0, EXAMPLES * 20.0)
+
+
+@pytest.fixture
+def stack(tmp_path: Path, database_url: str, redis_url: str) -> Iterator[Stack]:
+    """Answers come quickly, and nothing is refused for being too much."""
+    with ScriptedModelServer().in_thread() as model:
+        extra = "[run]\nwait_seconds = 5\n[http]\nrate_limit = 0\nstatus_rate_limit = 0\nfailed_login_limit = 0\n"
+        extra += "[limits]\nopen_runs = 100000\nopen_runs_per_principal = 100000\n"
+        toml = model_toml("anthropic", model.base_url("anthropic"), extra=extra)
+        with open_stack(tmp_path, database_url, redis_url, toml) as opened:
+            yield opened
+
+
+@pytest.mark.timeout(WITHIN + 60)
+def test_every_operation_keeps_its_word(stack: Stack, tmp_path: Path) -> None:
+    """All checks of schemathesis: no fault of ours, no status, header or shape that the document does not tell, nothing
+    accepted that it forbids and nothing refused that it allows."""
+    gateway = stack.gateway()
+    stack.workers()
+    document = httpx2.get(f"{gateway.url}/openapi.json").json()
+    told = fuzz(f"{gateway.url}/openapi.json", tmp_path)
+    assert told.returncode == 0, told.stdout
+    walked = re.search(r"Operations:\s+Tested: (\d+)|Tested: (\d+)", told.stdout)
+    assert walked is not None, told.stdout
+    assert int(walked[1] or walked[2]) == sum(len(methods) for methods in document["paths"].values()), told.stdout
+    for process in stack.processes:
+        assert "Traceback" not in text_of(process)
+
+
+def fuzz(address: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """As a program of its own: what it holds of Python stays apart from the tests'."""
+    (folder / "schemathesis.toml").write_text(CONFIG, "utf-8")
+    return subprocess.run(
+        [
+            sys.executable, "-m", "schemathesis.cli", "run", address,
+            "--header", f"Authorization: Bearer {TOKEN}",
+            "--checks", "all",
+            "--max-examples", str(EXAMPLES),
+            "--seed", SEED,
+            "--workers", "2",
+            "--suppress-health-check", "all",
+            "--request-timeout", "20",
+            "--warnings", "off",
+            "--no-color",
+            "--continue-on-failure",
+        ],
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], "HOME": str(folder), "LANG": "C.UTF-8"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=WITHIN,
+        check=False,
+    )  # fmt: skip
