@@ -17,6 +17,9 @@ LONGEST_KEY = 255
 UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffd]")
 """What no name has: control characters, and characters that were broken on their way."""
 
+SOMETHING = re.compile(r"[^\s\u001c-\u001f\u0085\ufeff]")
+"""More than white space, whoever reads the pattern: languages differ about what that is."""
+
 UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")
 TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 _NAME_SAYS = f"must be at most {LONGEST_NAME} characters, without control characters"
@@ -24,7 +27,7 @@ _NAME_PATTERN = r"^[^\u0000-\u001f\u007f-\u009f\ufffd]*$"
 
 
 def _with_something_in_it(text: str) -> str:
-    if not text.strip():
+    if not SOMETHING.search(text):
         raise ValueError("must not be empty")
     return text
 
@@ -41,7 +44,7 @@ def storable(text: str) -> str:
     return UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-Filled = Annotated[str, AfterValidator(_with_something_in_it), Field(json_schema_extra={"pattern": r"[^\s]"})]
+Filled = Annotated[str, AfterValidator(_with_something_in_it), Field(json_schema_extra={"pattern": SOMETHING.pattern})]
 """Text with something in it besides white space."""
 
 Name = Annotated[
@@ -52,7 +55,7 @@ Name = Annotated[
 Tier = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}\Z", json_schema_extra={"pattern": "^[A-Za-z0-9_-]{1,64}$"})]
 """The name of a context tier."""
 
-Target = Annotated[Filled, Field(json_schema_extra={"pattern": rf"(?=.*[^\s]){_NAME_PATTERN}"})]
+Target = Annotated[Filled, Field(json_schema_extra={"pattern": rf"(?=.*{SOMETHING.pattern}){_NAME_PATTERN}"})]
 
 
 class ChatBody(RequestBody):
