@@ -8,9 +8,10 @@ import typer
 from cli.commands.cancel import cancel
 from cli.commands.chat import chat
 from cli.commands.cost import cost
-from cli.commands.dead import ORDERS
+from cli.commands.dead import ORDERS as ABOUT_DEAD
 from cli.commands.doctor import doctor
 from cli.commands.history import history
+from cli.commands.keys import ORDERS as ABOUT_KEYS
 from cli.commands.migrate import migrate
 from cli.commands.monitor import monitor
 from cli.commands.reset import reset
@@ -57,10 +58,14 @@ def _application() -> typer.Typer:
     application.callback()(_open)
     for command in COMMANDS:
         application.command()(command)
-    dead = typer.Typer(help="What was given up: list it, try it again, or let it be.", **manner)
-    for name, order in ORDERS.items():
-        dead.command(name)(order)
-    application.add_typer(dead, name="dead")
+    for about, orders, what in (
+        ("dead", ABOUT_DEAD, "What was given up: list it, try it again, or let it be."),
+        ("keys", ABOUT_KEYS, "Who may come in besides the operator: make, list and revoke API keys."),
+    ):
+        group = typer.Typer(help=what, **manner)
+        for name, order in orders.items():
+            group.command(name)(order)
+        application.add_typer(group, name=about)
     return application
 
 

@@ -174,7 +174,9 @@ class Gateway:
             answers=True,
             is_lucyd=body.get("service") == "gateway",
             ready=ready.status_code == 200,
-            token_accepted=listed.status_code not in {401, 403},
+            # A good token may lack a scope (403), or be used too often: then its limit is told, a wrong one's is not.
+            token_accepted=listed.status_code != 401
+            and not (listed.status_code == 429 and "RateLimit-Limit" not in listed.headers),
             token_known=self._token_known,
             checks={str(name): str(told) for name, told in checks.items()} if isinstance(checks, dict) else None,
         )

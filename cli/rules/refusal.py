@@ -10,6 +10,7 @@ START_IT = "start it with `make run` or `lucyd up`"
 
 
 BUSY = "the conversation is busy"
+TOO_OFTEN = "rate limit exceeded"
 
 
 def not_there(url: str) -> str:
@@ -32,6 +33,8 @@ def refusal(status: int, text: str, url: str, *, retry_after: str | None = None,
         run = one_line(body.get("run_id") or "")
         told = f" ({run})" if run else ""
         return f"The gateway stopped waiting: the run{told} goes on, and `lucyd history` will show its reply."
+    if status == 429 and said == TOO_OFTEN:
+        return f"The gateway was asked too often, and this was not taken; try again{_in(retry_after)}."
     if status in {429, 503}:
         return f"The gateway can't take it now: {said}; try again{_in(retry_after)}."
     if status >= 500:
