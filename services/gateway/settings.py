@@ -8,8 +8,10 @@ import structlog
 from services.gateway.actions.limit_requests import Limits
 from services.gateway.edge.callback import Callback
 from services.gateway.edge.chat_api import ChatManner
+from services.gateway.rules.attachments import AttachmentLimits
 from services.gateway.rules.webhook_signature import FORM, read_secrets
 from shared.actions.keep_door import Bounds
+from shared.domain.attachment import ReadableText
 from shared.errors import ConfigError
 from shared.ports.webhooks import CALLBACK
 from shared.runtime.settings import Configuration
@@ -83,6 +85,8 @@ class Settings:
                 body_bytes=http.max_body_bytes,
                 deadline=timedelta(seconds=run.deadline_seconds),
                 capacity=configuration.behavior.queue_capacity,
+                attachments=AttachmentLimits(http.max_attachments, http.max_attachment_bytes),
+                readable=_readable(configuration),
                 key_lives=timedelta(hours=configuration.retention.idempotency_hours),
                 webhook=CALLBACK if http.callback_url else None,
             ),
@@ -105,6 +109,12 @@ class Settings:
 def no_open_door(where: str, token_env: str) -> ConfigError:
     """What is said to who would let everybody in."""
     return ConfigError([f"{where}, but no token is set; set {token_env}, or listen on 127.0.0.1."])
+
+
+def _readable(configuration: Configuration) -> ReadableText:
+    documents = configuration.documents
+    endings = frozenset(ending.lower() for ending in documents.text_extensions)
+    return ReadableText(documents.max_chars if documents.enabled else 0, endings)
 
 
 def _callback(configuration: Configuration) -> Callback | None:

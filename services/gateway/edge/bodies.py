@@ -66,6 +66,12 @@ class Room:
 ROOM = Room(268_435_456)
 
 
+def declared_length(request: Request) -> int:
+    """How long the body is said to be; 0 when nothing is said."""
+    declared = request.headers.get("content-length", "0")
+    return int(declared) if declared.isdecimal() else 0
+
+
 async def read_json(request: Request, *, at_most: int, within: float = BODY_WITHIN, room: Room = ROOM) -> Any:
     """The body's JSON; it must come ``within`` so many seconds, and what is large at a fair rate.
 
@@ -102,8 +108,7 @@ def _inside(value: Any) -> Iterable[Any]:
 
 
 async def _received(request: Request, take: Callable[[int], None], *, at_most: int, within: float) -> bytearray:
-    declared = request.headers.get("content-length", "0")
-    if declared.isdecimal() and int(declared) > at_most:
+    if declared_length(request) > at_most:
         raise TooLarge("the body is too large")
     body = bytearray()
     began = asyncio.get_running_loop().time()

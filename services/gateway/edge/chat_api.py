@@ -1,7 +1,8 @@
 """Chat: a message in, the reply out, at once or as it is written."""
 
+import asyncio
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from uuid import UUID
 
@@ -13,10 +14,11 @@ from services.gateway.actions.follow_run import BEGINNING, follow_run
 from services.gateway.actions.take_leave import Departure
 from services.gateway.actions.wait_for_reply import Expected, WaitingRoom
 from services.gateway.actions.watch_runs import RunWatch
-from services.gateway.edge.bodies import Bodies, read_json
+from services.gateway.edge.bodies import LARGE, Bodies, declared_length, read_json
 from services.gateway.edge.door import key_of, scope_of
 from services.gateway.edge.event_stream import EventStream, Seat, Seats
 from services.gateway.edge.operation import RUN_PARTS, Operation, Reply
+from services.gateway.rules.attachments import AttachmentLimits
 from services.gateway.rules.chat_request import (
     EVENT_ID,
     ChatBody,
@@ -29,6 +31,7 @@ from services.gateway.rules.chat_request import (
 from services.gateway.rules.lucyd_dialect import chat_reply, question_reply, run_body
 from services.gateway.rules.reply_shapes import ChatReply, Problem, QuestionReply, RunProblem, RunReply
 from shared.actions.accept_message import Door, accept_message
+from shared.domain.attachment import ReadableText
 from shared.domain.run import Accepted, IdempotencyKey, NewRun, Question
 from shared.errors import BadInput, LucydError, NotFound
 from shared.ids import new_id
@@ -45,7 +48,7 @@ EVENTS = "text/event-stream"
 class ChatManner:
     """How long a caller is kept waiting, how large a body may be, how long a run may take and how many may queue.
 
-    ``webhook`` names where ends are told, if anywhere.
+    ``webhook`` names where ends are told, if anywhere; ``readable`` is which attachments are read to the model as text.
     """
 
     wait: timedelta
@@ -54,6 +57,8 @@ class ChatManner:
     capacity: int
     key_lives: timedelta
     webhook: str | None = None
+    attachments: AttachmentLimits = field(default_factory=AttachmentLimits)
+    readable: ReadableText = field(default_factory=ReadableText)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +178,10 @@ class ChatApi:
 
     async def _new_run(self, request: Request) -> NewRun:
         body = await read_json(request, at_most=self.manner.body_bytes)
-        asked = read_chat_request(body)
+        if declared_length(request) > LARGE:  # attachments: it may take a tenth of a second
+            asked = await asyncio.to_thread(read_chat_request, body, self.manner.attachments)
+        else:
+            asked = read_chat_request(body, self.manner.attachments)
         key = read_idempotency_key(request.headers.get("idempotency-key"))
         caller = key_of(request)
         idempotency = None
@@ -194,6 +202,8 @@ class ChatApi:
             capacity=self.manner.capacity,
             traceparent=read_traceparent(request.headers.get("traceparent")),
             webhook=self.manner.webhook,
+            attachments=asked.attachments,
+            readable=self.manner.readable,
         )
 
     async def _find(self, request: Request) -> StoredRun:

@@ -6,17 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from services.gateway.rules.request_body import RequestBody
 from shared.domain.attachment import Attachment
 from shared.errors import BadInput
 
 LONGEST_FILENAME = 200
+PIECE = 1_048_576
 _TOKEN = r"[A-Za-z0-9!#$&^_.+-]{1,100}"  # noqa: S105  (of RFC 9110, not a secret)
-_MEDIA_TYPE = rf"^{_TOKEN}/{_TOKEN}(?:;[ -~]{{0,200}})?"
+_MEDIA_TYPE = rf"{_TOKEN}/{_TOKEN}(?:;[ -~]{{0,200}})?"
 _BASE64 = r"^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==)$"
-_FILENAME = r"^[^\u0000-\u001f\u007f-\u009f\ufffd\ud800-\udfff]*"
+_FILENAME = r"[^\u0000-\u001f\u007f-\u009f\ufffd]*"
 _DATA_URL = re.compile(rf"data:({_TOKEN}/{_TOKEN})(?:;[^,;]{{0,200}}){{0,5}};base64,", re.IGNORECASE)
 
 
@@ -28,25 +29,34 @@ class AttachmentLimits:
     size: int = 10_485_760
 
 
+def _media_type(text: str) -> str:
+    if not re.fullmatch(_MEDIA_TYPE, text):
+        raise ValueError("must be a media type, such as image/png")
+    return text
+
+
+def _name(text: str) -> str:
+    if len(text) > LONGEST_FILENAME or not re.fullmatch(_FILENAME, text):
+        raise ValueError(f"must be at most {LONGEST_FILENAME} characters, without control characters")
+    return text
+
+
+MediaType = Annotated[str, AfterValidator(_media_type), Field(json_schema_extra={"pattern": f"^{_MEDIA_TYPE}$"})]
+Base64 = Annotated[str, Field(json_schema_extra={"pattern": _BASE64, "contentEncoding": "base64"})]
+Filename = Annotated[
+    str,
+    AfterValidator(_name),
+    Field(json_schema_extra={"maxLength": LONGEST_FILENAME, "pattern": f"^{_FILENAME}$"}),
+]
+
+
 class AttachmentBody(RequestBody):
     """One file of a message."""
 
-    content_type: Annotated[
-        str, Field(pattern=rf"{_MEDIA_TYPE}\Z", json_schema_extra={"pattern": f"{_MEDIA_TYPE}$"})
-    ] = Field(description="Its media type, `image/png` for one.")
-    data: Annotated[str, Field(json_schema_extra={"pattern": _BASE64, "contentEncoding": "base64"})] = Field(
-        description="Its bytes as base64 (the standard alphabet, padded, without line breaks)."
-    )
-    filename: (
-        Annotated[
-            str,
-            Field(
-                max_length=LONGEST_FILENAME, pattern=rf"{_FILENAME}\Z", json_schema_extra={"pattern": f"{_FILENAME}$"}
-            ),
-        ]
-        | None
-    ) = Field(None, description="What it is called.")
-    is_voice: bool = Field(default=False, description="A voice message.")
+    content_type: MediaType = Field(description="Its media type.")
+    data: Base64 = Field(description="Its bytes as base64: the standard alphabet, padded, without line breaks.")
+    filename: Filename | None = Field(None, description="What it is called.")
+    is_voice: bool = Field(default=False, description="Whether it is a voice message.")
 
 
 Attachments = Annotated[list[AttachmentBody], Field(json_schema_extra={"maxItems": AttachmentLimits().count})]
@@ -90,10 +100,12 @@ def _decoded(data: str, where: str, most: int) -> bytes:
     if len(data) // 4 * 3 - 2 > most:  # before any memory is spent on it
         raise BadInput(f"{where} is larger than {most} bytes")
     try:
-        decoded = base64.b64decode(data, validate=True)
+        # Piece by piece: in a thread of its own it lets others go on between them.
+        pieces = (data[start : start + PIECE] for start in range(0, len(data), PIECE))
+        decoded = b"".join(base64.b64decode(piece, validate=True) for piece in pieces)
     except ValueError as fault:
         raise BadInput(f"{where} is not base64") from fault
-    if not decoded or len(data) % 4:
+    if not decoded or len(data) % 4 or "=" in data[:-2]:
         raise BadInput(f"{where} is {'empty' if not decoded else 'not base64'}")
     if len(decoded) > most:
         raise BadInput(f"{where} is larger than {most} bytes")

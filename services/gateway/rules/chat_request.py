@@ -3,12 +3,14 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
+from services.gateway.rules.attachments import AttachmentLimits, Attachments, read_attachments
 from services.gateway.rules.request_body import RequestBody, RequestQuery, read_as
 from shared.domain.api_key import ApiKey
+from shared.domain.attachment import Attachment
 from shared.domain.run import Address, Source, WhenBusy
 from shared.errors import BadInput
 
@@ -67,13 +69,12 @@ class ChatBody(RequestBody):
     source: Literal["http", "cli"] = Field("http", description="`cli` is the terminal's conversation.")
     tier: Tier | None = Field(None, description="Which workspace files are shown; `full` when it is left out.")
     when_busy: WhenBusy = Field("queue", description="What is to happen while an earlier message is answered.")
-    attachments: Annotated[list[Any], Field(max_length=0)] | None = Field(None, description="Not taken yet.")
+    attachments: Attachments | None = Field(None, description="Files that come with the text.")
 
     says: ClassVar[Mapping[str, str]] = {
         "message": '"message" field is required',
         "source": '"source" must be "http" or "cli"',
         "tier": '"tier" must be the name of a context tier',
-        "attachments": '"attachments" are not taken by this version',
         "when_busy": '"when_busy" must be "queue", "steer", "interrupt" or "reject"',
     }
 
@@ -130,14 +131,16 @@ class ChatRequest:
     source: Source
     tier: str
     when_busy: WhenBusy = "queue"
+    attachments: tuple[Attachment, ...] = ()
 
 
-def read_chat_request(body: object) -> ChatRequest:
+def read_chat_request(body: object, limits: AttachmentLimits | None = None) -> ChatRequest:
     """The request out of a JSON body. Raises ``BadInput`` with the sentence for the caller."""
     asked = read_as(ChatBody, body)
     text = f"[context] {asked.context}\n{asked.message}" if asked.context else asked.message
     sender = asked.sender or ("cli" if asked.source == "cli" else "default")
-    return ChatRequest(storable(text), sender, asked.source, asked.tier or "full", asked.when_busy)
+    files = read_attachments(asked.attachments, limits or AttachmentLimits())
+    return ChatRequest(storable(text), sender, asked.source, asked.tier or "full", asked.when_busy, files)
 
 
 def read_decision(body: object) -> tuple[bool, str]:

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
+from shared.domain.attachment import line_of
+from shared.domain.chat import ContentBlock
 from shared.domain.run import Question
 from shared.ports.dead_letters import DeadLetter
 from shared.ports.history import HistoryRow, ModelCost, SessionSummary, StoredRun
@@ -126,7 +128,8 @@ def history_events(rows: Sequence[HistoryRow], *, source: str, full: bool) -> li
         body = row.body
         match body["role"]:
             case "user":
-                events.append({"type": "message", "role": "user", "content": body["content"], "from": source, **at})
+                said = _words(body["content"])
+                events.append({"type": "message", "role": "user", "content": said, "from": source, **at})
             case "assistant":
                 event = {"type": "message", "role": "assistant", "text": body["text"], **at}
                 if full:
@@ -144,6 +147,22 @@ def history_events(rows: Sequence[HistoryRow], *, source: str, full: bool) -> li
                     for result in body["results"]
                 )
     return events
+
+
+def _words(content: str | Sequence[ContentBlock]) -> str:
+    """What a person said, with a line for each attachment: never its bytes, and not what stands in a document."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(_line(block) for block in content)
+
+
+def _line(block: ContentBlock) -> str:
+    match block["type"]:
+        case "blob":
+            return line_of(block)
+        case "image":
+            return "[image]"
+    return block["text"]
 
 
 def monitor_body(sessions: Sequence[Mapping[str, str]], processes: Sequence[Mapping[str, str]]) -> dict[str, Any]:

@@ -52,6 +52,10 @@ def _sentence(model: type[RequestBody], fault: ValidationError) -> str:
             return f"{where} field is required"
         case "string_type":
             return f"{where} must be a string"
+        case "model_type":
+            return f"{where} must be an object"
+        case "list_type":
+            return f"{where} must be a list"
         case "value_error":
             return f"{where} {first['msg'].removeprefix('Value error, ')}"
     return f"{where}: {first['msg'][:1].lower()}{first['msg'][1:]}"

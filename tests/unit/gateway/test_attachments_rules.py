@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from services.gateway.rules.attachments import (
+    PIECE,
     AttachmentBody,
     AttachmentLimits,
     attachment_from_data_url,
@@ -46,12 +47,13 @@ def test_files_are_decoded_in_their_order() -> None:
         ("Q" * 48, "attachments[1] is larger than 32 bytes"),
         ("Q" * 44, "attachments[1] is larger than 32 bytes"),
         ("grüß", "attachments[1] is not base64"),
+        ("Q" * (PIECE - 2) + "==" + "QUJD", "attachments[1] is not base64"),
     ],
 )
 def test_one_that_can_not_be_taken_is_named(data: str, says: str) -> None:
     """The original left it out without a word, and the agent answered about a picture it never got."""
     with pytest.raises(BadInput, match=re.escape(says)):
-        read_attachments([given(), given(data=data)], AttachmentLimits(size=32))
+        read_attachments([given(), given(data=data)], AttachmentLimits(size=32 if len(data) < 99 else PIECE))
 
 
 def test_the_limits_themselves_are_taken() -> None:
@@ -70,6 +72,13 @@ def test_what_is_no_attachment_at_all_is_refused(wrong: dict[str, Any]) -> None:
     """A name with a line break could pretend to be words of the runtime."""
     with pytest.raises(BadInput, match=next(iter(wrong))):
         given(**wrong)
+
+
+def test_a_large_file_comes_through_whole() -> None:
+    """It is decoded in pieces."""
+    whole = bytes(range(256)) * 16_385
+    (read,) = read_attachments([given(data=base64.b64encode(whole).decode())], AttachmentLimits())
+    assert read.data == whole
 
 
 def test_a_data_url_is_an_attachment() -> None:

@@ -64,7 +64,13 @@ def test_two_keys_never_share_a_conversation() -> None:
         ({"message": "x", "tier": "../etc"}, '"tier"'),
         ({"message": "x", "context": ["a"]}, '"context" must be a string'),
         ({"message": "x", "source": "telegram"}, '"source"'),
-        ({"message": "x", "attachments": ["cat.png"]}, '"attachments"'),
+        ({"message": "x", "attachments": "cat.png"}, '"attachments" must be a list'),
+        ({"message": "x", "attachments": ["cat.png"]}, '"attachments[0]" must be an object'),
+        ({"message": "x", "attachments": [{"data": "QUJD"}]}, '"attachments[0].content_type" field is required'),
+        ({"message": "x", "attachments": [CAT, {"content_type": "image/png"}]}, '"attachments[1].data" field is req'),
+        ({"message": "x", "attachments": [CAT, CAT | {"data": "?"}]}, "attachments[1] is not base64"),
+        ({"message": "x", "attachments": [CAT | {"content_type": "x"}]}, "must be a media type, such as image/png"),
+        ({"message": "x", "attachments": [CAT] * 11}, "at most 10 attachments, and this one has 11"),
     ],
 )
 def test_what_can_not_be_taken_is_said(body: Any, says: str) -> None:

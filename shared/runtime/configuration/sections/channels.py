@@ -87,8 +87,9 @@ class Http:
     port: Port = 8100
     token_env: Variable = "LUCYD_HTTP_TOKEN"  # noqa: S105  (a variable's name)
     trust_localhost: bool = False
-    max_body_bytes: Positive = 10_485_760
-    max_attachment_bytes: Positive = 52_428_800
+    max_body_bytes: Positive = 16_777_216
+    max_attachments: Positive = 10
+    max_attachment_bytes: Positive = 10_485_760
     max_streams: Positive = 2000
     slow_client_seconds: Seconds = 20.0
     rate_limit: Count = 30
