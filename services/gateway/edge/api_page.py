@@ -14,6 +14,7 @@ from services.gateway.rules.example_value import example_of, resolved
 Json = Mapping[str, Any]
 
 EVERYWHERE = ("X-Request-Id", "traceparent")
+ASKED, THERE = "required", "always"
 BODY_METHODS = frozenset({"post", "put", "patch"})
 DEEPEST = 4
 """Schemas inside schemas are shown so far; what lies deeper is named."""
@@ -88,7 +89,9 @@ class _Shown:
             if one["name"] in EVERYWHERE:
                 continue
             said = _prose(one.get("description", ""))
-            rows += _row(one["name"], f"{_kind(one['schema'])}, {one['in']}", said, must=one["required"])
+            rows += _row(
+                one["name"], f"{_kind(one['schema'])}, {one['in']}", said, must=ASKED if one["required"] else ""
+            )
         return f"<h3>Parameters</h3><dl>{rows}</dl>" if rows else ""
 
     def _parameter(self, one: Json) -> Json:
@@ -98,7 +101,9 @@ class _Shown:
 
     def _body(self, told: Json) -> str:
         content = told.get("requestBody", {}).get("content", {})
-        return "".join(f"<h3>Body: {escape(media)}</h3>{self._fields(one['schema'])}" for media, one in content.items())
+        return "".join(
+            f"<h3>Body: {escape(media)}</h3>{self._fields(one['schema'], ASKED)}" for media, one in content.items()
+        )
 
     def _replies(self, told: Json) -> Iterator[str]:
         for status, reply in told["responses"].items():
@@ -106,14 +111,14 @@ class _Shown:
             line = f'<span class="status s{status[0]}">{status}</span><span>{said}</span>'
             shapes = ""
             for media, one in reply.get("content", {}).items():
-                fields = self._fields(one["schema"])
+                fields = self._fields(one["schema"], THERE)
                 shapes += f"<h3>{escape(media)}</h3>{fields}" if fields or media != "application/json" else ""
             if shapes:
                 yield f'<details><summary class="line">{line}</summary>{shapes}</details>'
             else:
                 yield f'<div class="line">{line}</div>'
 
-    def _fields(self, schema: Json, depth: int = 0) -> str:
+    def _fields(self, schema: Json, must: str, depth: int = 0) -> str:
         """The fields of an object, of the objects of a list, or of each of several kinds."""
         if depth > DEEPEST:
             return ""
@@ -122,12 +127,14 @@ class _Shown:
             required = whole.get("required", ())
             rows = ""
             for name, one in whole["properties"].items():
-                more = self._fields(one, depth + 1)
-                rows += _row(name, _kind(one), _prose(self._says(one)), must=name in required, more=more)
+                more = self._fields(one, must, depth + 1)
+                rows += _row(
+                    name, _kind(one), _prose(self._says(one)), must=must if name in required else "", more=more
+                )
             return f"<dl>{rows}</dl>"
         if whole.get("type") == "array" and isinstance(whole.get("items"), Mapping):
-            return self._fields(whole["items"], depth)
-        kinds = [self._fields(one, depth) for one in (*whole.get("anyOf", ()), *whole.get("oneOf", ()))]
+            return self._fields(whole["items"], must, depth)
+        kinds = [self._fields(one, must, depth) for one in (*whole.get("anyOf", ()), *whole.get("oneOf", ()))]
         return "".join(kind for kind in kinds if kind)
 
     def _says(self, schema: Json) -> str:
@@ -163,16 +170,17 @@ def _index(by_tag: Mapping[str, Any]) -> str:
     for tag, routes in by_tag.items():
         rows = "".join(
             f'<li><a href="#{escape(told["operationId"])}"><span class="method {method}">{method.upper()}</span>'
-            f"<span>{escape(path)}</span></a></li>"
+            f"<span>{escape(path).replace('/', '/<wbr>')}</span></a></li>"
             for method, path, told in routes
         )
         parts += f"<h2>{escape(tag)}</h2><ul>{rows}</ul>"
     return f"<nav>{parts}</nav>"
 
 
-def _row(name: str, kind: str, said: str, *, must: bool, more: str = "") -> str:
-    asked = '<span class="must">required</span>' if must else ""
-    return f'<dt><b>{escape(name)}</b><span class="kind">{escape(kind)}</span>{asked}</dt><dd>{said}{more}</dd>'
+def _row(name: str, kind: str, said: str, *, must: str = "", more: str = "") -> str:
+    asked = f'<span class="must">{must}</span>' if must else ""
+    inside = f"<dd>{said}{more}</dd>" if said or more else ""
+    return f'<dt><b>{escape(name)}</b><span class="kind">{escape(kind)}</span>{asked}</dt>{inside}'
 
 
 def _kind(schema: Json) -> str:

@@ -96,7 +96,7 @@ dd { margin: .05rem 0 0; font-size: .92rem; }
 
 @media (max-width: 56rem) {
   .frame { display: block; }
-  nav { position: static; max-height: none; padding: 1.25rem 1rem .25rem; border-bottom: 1px solid var(--line); }
+  nav { display: none; }
   main { padding: 1.25rem 1rem 4rem; }
   header h1 { font-size: 1.6rem; }
   article > details > summary, .inside { scroll-margin-top: 4rem; padding-left: .85rem; padding-right: .85rem; }

@@ -63,7 +63,7 @@ Target = Annotated[Filled, Field(json_schema_extra={"pattern": rf"(?=.*{SOMETHIN
 class ChatBody(RequestBody):
     """A message for the agent."""
 
-    message: Filled = Field(description="The text.")
+    message: Filled = Field(description="The text.", examples=["What did I ask you yesterday?"])
     sender: Name | None = Field(None, description="Who writes. Each sender has a conversation of its own.")
     context: str | None = Field(None, description="Put before the message as `[context] ...`.")
     source: Literal["http", "cli"] = Field("http", description="`cli` is the terminal's conversation.")
@@ -91,7 +91,7 @@ class DecisionBody(RequestBody):
 class ResetBody(RequestBody):
     """Whose sessions are closed."""
 
-    target: Target = Field(description="`all`, a contact, a conversation key or a session id.")
+    target: Target = Field(description="`all`, a contact, a conversation key or a session id.", examples=["http-ada"])
 
     says: ClassVar[Mapping[str, str]] = {"target": '"target" must be a non-empty string'}
 
