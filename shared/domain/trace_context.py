@@ -1,6 +1,7 @@
 """W3C Trace Context, level 2: which request all of this belongs to. The randomness comes from who asks."""
 
 import re
+from uuid import UUID
 
 FORM = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 VERSION = "00"
@@ -24,6 +25,11 @@ def carried_on(given: str | None, span: bytes) -> str | None:
     if version == "ff" or (version == VERSION and more is not None) or trace == _NO_TRACE or parent == _NO_SPAN:
         return None
     return f"{VERSION}-{trace}-{span.hex()}-{int(flags, 16) & KNOWN_FLAGS:02x}"
+
+
+def span_of(id: UUID) -> bytes:
+    """The span of what has an id of its own: its random half."""
+    return id.bytes[-SPAN_BYTES:]
 
 
 def begun(trace: bytes, span: bytes) -> str:

@@ -18,7 +18,8 @@ OnDelta = Callable[[DeltaKind, str], None]
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """One call. ``call_id`` goes out as the header ``X-Lucyd-Call-Id``; ``timeout`` bounds the whole call.
+    """One call. ``call_id`` goes out as the header ``X-Lucyd-Call-Id``, ``traceparent`` as that of the same name;
+    ``timeout`` bounds the whole call.
 
     ``max_tokens`` is for errands with an answer of known length: at most so many, and without thinking.
     """
@@ -29,6 +30,7 @@ class ModelRequest:
     tools: Sequence[ToolSpec] = ()
     timeout: timedelta = timedelta(minutes=10)
     max_tokens: int | None = None
+    traceparent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

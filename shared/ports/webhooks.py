@@ -14,7 +14,7 @@ CALLBACK = "callback"
 class Webhook:
     """One that a sender has in hand. ``id`` is the same at every try; ``attempts`` counts this one.
 
-    ``tried_for``: how long ago it was made, or an operator asked for it once more.
+    ``tried_for``: how long ago it was made, or an operator asked for it once more. ``traceparent`` is the run's.
     """
 
     id: UUID
@@ -23,6 +23,7 @@ class Webhook:
     body: Mapping[str, Any] = field(repr=False)
     attempts: int
     tried_for: timedelta
+    traceparent: str | None = None
 
 
 class Webhooks(Protocol):

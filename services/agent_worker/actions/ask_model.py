@@ -14,6 +14,7 @@ from shared.domain.chat import Message, SystemBlock
 from shared.domain.effect import ToolSpec
 from shared.domain.money import Usage
 from shared.domain.run import Reservation, Route, Settlement, Waiting, Write
+from shared.domain.trace_context import carried_on, span_of
 from shared.errors import GiveUp, ModelTimeout, TryLater
 from shared.ids import new_id
 from shared.ports.model import DeltaKind, Model, ModelAnswer, ModelRequest
@@ -53,7 +54,8 @@ async def ask_model(
         attempt.call_id = None  # from here on it is a call that may be out
         heard = _Heard(attempt, aloud=call_type == "agentic")
         started = desk.clock.monotonic()
-        request = ModelRequest(call_id, system, messages, tools, manner.call_timeout, max_tokens)
+        trace = carried_on(attempt.claim.traceparent, span_of(call_id))
+        request = ModelRequest(call_id, system, messages, tools, manner.call_timeout, max_tokens, trace)
         try:
             answer = await attempt.model.answer(request, heard.piece)
         except TryLater as fault:

@@ -12,6 +12,7 @@ import orjson
 
 from services.gateway.rules.webhook_signature import signatures
 from services.gateway.rules.webhook_verdict import Receipt
+from shared.domain.trace_context import carried_on, span_of
 from shared.ports.clock import Clock
 from shared.ports.webhooks import Webhook
 
@@ -54,6 +55,8 @@ class HttpCourier:
             "webhook-id": identifier,
             "webhook-timestamp": str(timestamp),
         }
+        if trace := carried_on(webhook.traceparent, span_of(webhook.id)):
+            headers["traceparent"] = trace
         if self._callback.token:
             headers["Authorization"] = f"Bearer {self._callback.token}"
         named = {"agent": self._callback.agent} if self._callback.agent else {}

@@ -13,7 +13,7 @@ import anthropic
 import httpx2
 
 from shared.adapters.models.anthropic_wire import AnthropicAnswer, request_body
-from shared.adapters.models.sender import CALL_ID_HEADER, Post, Sender, open_sender
+from shared.adapters.models.sender import Post, Sender, open_sender
 from shared.adapters.models.vendor_call import CONNECTION, Vendor, call_vendor, refusal_of, secrets_of
 from shared.adapters.models.wire_json import to_wire
 from shared.domain.provider import ModelSpec
@@ -43,12 +43,11 @@ class AnthropicModel:
         answer = AnthropicAnswer()
         await call_vendor(
             self._sender,
+            request,
             to_wire(request_body(self._spec, request)),
             answer,
             on_delta if self._spec.supports_streaming else None,
-            call_id=str(request.call_id),
             vendor=self._vendor,
-            timeout=request.timeout,
         )
         return answer.answer(request)
 
@@ -75,12 +74,12 @@ async def _open_sdk(spec: ModelSpec, http_client: httpx2.AsyncClient | None) -> 
         http_client=http_client,
     ) as client:
 
-        async def post(content: bytes, call_id: str) -> httpx2.Response:
+        async def post(content: bytes, headers: Mapping[str, str]) -> httpx2.Response:
             response = await client.post(
                 "/v1/messages",
                 cast_to=httpx2.Response,
                 content=content,
-                options={"headers": {CALL_ID_HEADER: call_id}},
+                options={"headers": dict(headers)},
                 # Not the API's streaming but the transport's: the head of the answer says how to read the rest.
                 stream=True,
                 stream_cls=anthropic.AsyncStream[object],

@@ -6,7 +6,7 @@ costs more than sending it. The SDK with httpx2 does the whole call where the en
 provider redirects.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Protocol
 from urllib.request import getproxies
@@ -20,21 +20,25 @@ from shared.adapters.models.reply import LibraryReply, Reply, unpacked
 CALL_ID_HEADER = "X-Lucyd-Call-Id"
 """The provider, or whoever stands before it, can tell by it that two requests are one call."""
 
-Post = Callable[[bytes, str], Awaitable[httpx2.Response]]
-"""One call by an SDK: the body and the id of the call."""
+TRACEPARENT_HEADER = "traceparent"
+
+Post = Callable[[bytes, Mapping[str, str]], Awaitable[httpx2.Response]]
+"""One call by an SDK: the body and the headers that are this call's own."""
 
 OpenSdk = Callable[[httpx2.AsyncClient | None], AbstractAsyncContextManager[Post]]
 """An SDK with this client, or with its own; closes it on leaving."""
 
 _PORTS = {"http": 80, "https": 443}
-_WRITTEN_HERE = (b"content-length", b"transfer-encoding", CALL_ID_HEADER.lower().encode())
+_OF_EACH_CALL = (CALL_ID_HEADER.lower().encode(), TRACEPARENT_HEADER.encode())
+_WRITTEN_HERE = (b"content-length", b"transfer-encoding", *_OF_EACH_CALL)
 
 
 class Sender(Protocol):
     """Sends one request and never a second one by itself."""
 
-    async def send(self, body: bytes, call_id: str) -> Reply:
-        """The answer when its head is there. Raises ``httpx2.HTTPError``, and what the SDK raises."""
+    async def send(self, body: bytes, headers: Mapping[str, str]) -> Reply:
+        """The answer when its head is there; ``headers`` are this call's own. Raises ``httpx2.HTTPError``, and what the SDK
+        raises."""
         ...
 
 
@@ -44,9 +48,9 @@ class LibrarySender:
     def __init__(self, post: Post) -> None:
         self._post = post
 
-    async def send(self, body: bytes, call_id: str) -> Reply:
+    async def send(self, body: bytes, headers: Mapping[str, str]) -> Reply:
         """See ``Sender``."""
-        return LibraryReply(await self._post(body, call_id))
+        return LibraryReply(await self._post(body, headers))
 
 
 class LineSender:
@@ -57,13 +61,14 @@ class LineSender:
         self._lines = lines
         self._library = library
 
-    async def send(self, body: bytes, call_id: str) -> Reply:
+    async def send(self, body: bytes, headers: Mapping[str, str]) -> Reply:
         """See ``Sender``."""
-        own = f"{CALL_ID_HEADER}: {call_id}\r\nContent-Length: {len(body)}\r\n\r\n"
+        told = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        own = f"{told}Content-Length: {len(body)}\r\n\r\n"
         line = await self._lines.ask(b"".join((self._head, own.encode(), body)))
         if 300 <= line.status < 400:
             await line.let_go(finished=False)
-            return await (await self._library()).send(body, call_id)
+            return await (await self._library()).send(body, headers)
         if line.headers.get("content-encoding", "identity") != "identity":
             return unpacked(line)
         return line
@@ -106,7 +111,7 @@ def _once(make: Callable[[], Awaitable[Sender]]) -> Callable[[], Awaitable[Sende
 async def _learned(open_sdk: OpenSdk) -> httpx2.Request:
     nowhere = _Nowhere()
     async with open_sdk(httpx2.AsyncClient(transport=nowhere)) as post:
-        await post(b"{}", "")
+        await post(b"{}", {})
     return nowhere.noted[0]
 
 

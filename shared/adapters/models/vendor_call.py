@@ -5,10 +5,9 @@ than everything else in a call, and their untyped ones still most of it: docs/ad
 """
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 import httpx2
@@ -17,12 +16,12 @@ import orjson
 from shared.adapters.models.event_stream import EventStream
 from shared.adapters.models.faults import ErrorInAnswer, broken_answer, fault_of_error, fault_of_status, lost_connection
 from shared.adapters.models.reply import Reply
-from shared.adapters.models.sender import Sender
+from shared.adapters.models.sender import CALL_ID_HEADER, TRACEPARENT_HEADER, Sender
 from shared.adapters.models.think_spans import Delta, joined
 from shared.adapters.models.wire_answer import WireAnswer
 from shared.domain.provider import ModelSpec
 from shared.errors import LucydError, ModelRejected, ModelTimeout
-from shared.ports.model import OnDelta
+from shared.ports.model import ModelRequest, OnDelta
 
 CONNECTION = httpx2.Timeout(None, connect=10.0)
 """Seconds to connect. Everything after that is bounded by the call's own timeout, which covers reading too."""
@@ -51,24 +50,29 @@ def refusal_of(spec: ModelSpec) -> str:
     return f"{provider} refused the key" + (f" in {spec.api_key_env}" if spec.api_key_env else "")
 
 
+def _headers(request: ModelRequest) -> Mapping[str, str]:
+    call = {CALL_ID_HEADER: str(request.call_id)}
+    return call if request.traceparent is None else {**call, TRACEPARENT_HEADER: request.traceparent}
+
+
 async def call_vendor(
     sender: Sender,
+    request: ModelRequest,
     body: bytes,
     answer: WireAnswer,
     on_delta: OnDelta | None,
     *,
-    call_id: str,
     vendor: Vendor,
-    timeout: timedelta,
 ) -> None:
-    """Fill ``answer``. ``on_delta`` is ``None`` when no stream was asked for.
+    """Fill ``answer`` with what ``body``, the request as it is written, is answered. ``on_delta`` is ``None`` when no
+    stream was asked for.
 
     Raises ``TryLater``, ``ModelRejected`` and ``ModelTimeout`` as the port promises; what ``on_delta`` raises passes.
     """
     reply: Reply | None = None
     try:
-        async with asyncio.timeout(timeout.total_seconds()) as limit:
-            reply = await sender.send(body, call_id)
+        async with asyncio.timeout(request.timeout.total_seconds()) as limit:
+            reply = await sender.send(body, _headers(request))
             if reply.status >= 300:
                 raise _refusal(reply, await _read_all(reply), vendor)
             if on_delta is not None and _is_stream(reply):
@@ -78,7 +82,7 @@ async def call_vendor(
     except TimeoutError as error:
         if not limit.expired():
             raise
-        seconds = f"{timeout.total_seconds():g}"
+        seconds = f"{request.timeout.total_seconds():g}"
         raise ModelTimeout(f"The model provider did not finish its answer within {seconds} s.") from error
     except ErrorInAnswer as error:
         raise fault_of_error(error.error, secrets=vendor.secrets, refusal=vendor.refusal) from error

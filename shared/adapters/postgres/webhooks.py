@@ -11,7 +11,7 @@ TAKE = """
 select w.id, w.run, w.target,
        w.body || case when r.traceparent is null then '{}'::jsonb
                       else jsonb_build_object('trace_id', split_part(r.traceparent, '-', 2)) end,
-       w.attempts, w.tried_for
+       w.attempts, w.tried_for, r.traceparent
 from lucyd_take_webhooks(%s, %s::text[], %s::uuid[], %s, %s) w left join runs r on r.id = w.run
 """
 SENT = "select lucyd_webhook_sent(%s, %s)"
