@@ -20,7 +20,7 @@ from services.gateway.edge.event_stream import EventStream, Seat, Seats
 from services.gateway.edge.operation import RUN_PARTS, Operation, Reply
 from services.gateway.rules.attachments import AttachmentLimits
 from services.gateway.rules.chat_request import (
-    EVENT_ID,
+    LAST_EVENT_ID,
     ChatBody,
     EventsQuery,
     address_of,
@@ -103,7 +103,7 @@ class ChatApi:
             Operation(
                 "GET", "/api/v1/runs/{id}/events", self.run_events, "read", "follow a run",
                 {200: events, **none}, parts=RUN_PARTS, query=EventsQuery,
-                headers={"Last-Event-ID": {"type": "string", "pattern": EVENT_ID}},
+                headers={"Last-Event-ID": {"type": "string", "pattern": LAST_EVENT_ID}},
             ),
         ]  # fmt: skip
 

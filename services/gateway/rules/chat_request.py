@@ -103,12 +103,14 @@ class HistoryQuery(RequestQuery):
 
 
 EVENT_ID = r"^[0-9]{1,20}-[0-9]{1,20}$"
+LAST_EVENT_ID = r"^([0-9]{1,20}-[0-9]{1,20})?$"
+"""How a client names the last event it has; an empty one is none."""
 
 
 class EventsQuery(RequestQuery):
     """Where to go on."""
 
-    after: Annotated[str, Field(json_schema_extra={"pattern": EVENT_ID})] | None = Field(
+    after: Annotated[str, Field(json_schema_extra={"pattern": LAST_EVENT_ID})] | None = Field(
         None, description="As the header `Last-Event-ID`."
     )
 
