@@ -30,6 +30,7 @@ from services.gateway.edge.intake import Intake
 from services.gateway.edge.meter import Meter
 from services.gateway.edge.metrics_api import House, MetricsApi
 from services.gateway.edge.notify_api import NotifyApi
+from services.gateway.edge.openai_api import OpenAIApi
 from services.gateway.edge.operation import Operation
 from services.gateway.edge.operator_api import OperatorApi
 from services.gateway.edge.run_control_api import RunControlApi
@@ -144,6 +145,22 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             settings.chat,
             departure,
         )
+        openai = OpenAIApi(
+            inbox=doorkeeper,
+            runs=runs,
+            wake_ups=wake_ups,
+            control=control,
+            streams=streams,
+            watch=watch,
+            seats=seats,
+            waiting=waiting,
+            history=history,
+            clock=clock,
+            bodies=bodies,
+            manner=settings.chat,
+            departure=departure,
+            agent=settings.agent,
+        )
         intake = Intake(doorkeeper, wake_ups, control, settings.chat)
         sessions = SessionApi(history, runs, bodies, settings.context_limit)
         operator = OperatorApi(
@@ -162,6 +179,7 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             *HealthApi("gateway", partial(readiness, {**foundation.checks, "staying": departure.check})).operations(),
             *MetricsApi(foundation.metrics.text, MEDIA_TYPE, stock).operations(),
             *chat.operations(),
+            *openai.operations(),
             *NotifyApi(intake, waiting, bodies, *settings.of_people).operations(),
             *RunControlApi(runs, history, control, wake_ups, waiting, bodies).operations(),
             *sessions.operations(),

@@ -179,7 +179,7 @@ class Bodies:
         headers: Mapping[str, str] | None = None,
         param: str | None = None,
         code: str | None = None,
-        **more: str,
+        **more: Any,
     ) -> Response:
         """A refusal with its sentence and status, in the operation's ``dialect``; ``more`` goes into the body.
 

@@ -122,16 +122,29 @@ class EventStream(Response):
             await send({"type": "http.response.body", "body": b"", "more_body": False})
             return
         if self._first is not None:
-            await send(_body(frame(self._first)))
+            await send(_body(self.piece(self._first)))
         silent_from = self._clock.monotonic()
         async for event in self._events:
             now = self._clock.monotonic()
-            if event is not None or now - silent_from >= SILENT_FOR.total_seconds():
-                await send(_body(KEEP_ALIVE if event is None else frame(event)))
+            piece = b"" if event is None else self.piece(event)
+            if piece or now - silent_from >= SILENT_FOR.total_seconds():
+                await send(_body(piece or KEEP_ALIVE))
                 silent_from = now
-            if self._departure.streams_end:
+            if self._departure.streams_end or self.is_over():
                 break
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        await send({"type": "http.response.body", "body": self.last_words(), "more_body": False})
+
+    def piece(self, event: RunEvent) -> bytes:
+        """What is sent for an event; may be nothing."""
+        return frame(event)
+
+    def is_over(self) -> bool:
+        """Whether nothing is to be sent any more, though more may come."""
+        return False
+
+    def last_words(self) -> bytes:
+        """What is sent when all is told, or no more is going to be."""
+        return b""
 
 
 async def _until_disconnected(receive: Receive) -> None:

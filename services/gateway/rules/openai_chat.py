@@ -1,0 +1,178 @@
+"""``POST /v1/chat/completions``: what a client may ask, and what of it becomes the message."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import AfterValidator, Field
+
+from services.gateway.rules.chat_request import SOMETHING, Filled, Name
+from services.gateway.rules.openai_turns import (
+    NO_OPTIONS,
+    Asked,
+    LucydOptions,
+    Metadata,
+    NoTools,
+    Turn,
+    compose,
+    read_openai,
+    text_of,
+)
+from services.gateway.rules.request_body import RequestBody
+
+IMAGE_URL = "^data:image/[A-Za-z0-9.+-]{1,100};base64,"
+_WHOLE = f"{IMAGE_URL}(?:[A-Za-z0-9+/]{{4}})*(?:[A-Za-z0-9+/]{{4}}|[A-Za-z0-9+/]{{3}}=|[A-Za-z0-9+/]{{2}}==)$"
+ImageData = Annotated[str, Field(pattern=IMAGE_URL, json_schema_extra={"pattern": _WHOLE})]
+"""An image as a ``data:`` URL. What follows its head is looked at when it is decoded."""
+
+
+class ImageUrl(RequestBody):
+    """An image, in the request itself."""
+
+    url: ImageData = Field(description="A `data:` URL; nothing is fetched.")
+
+
+class TextPart(RequestBody):
+    """Words."""
+
+    type: Literal["text"]
+    text: str
+
+
+class ImagePart(RequestBody):
+    """An image beside them."""
+
+    type: Literal["image_url"]
+    image_url: ImageUrl
+
+
+UserPart = Annotated[TextPart | ImagePart, Field(discriminator="type")]
+
+
+def _says_something(parts: list[Any]) -> list[Any]:
+    if not any(isinstance(part, ImagePart) or SOMETHING.search(part.text) for part in parts):
+        raise ValueError("must not be empty")
+    return parts
+
+
+_SOMETHING = {
+    "contains": {
+        "anyOf": [
+            {"properties": {"type": {"const": "text"}, "text": {"type": "string", "pattern": SOMETHING.pattern}}},
+            {"properties": {"type": {"const": "image_url"}}},
+        ]
+    }
+}
+UserParts = Annotated[list[UserPart], AfterValidator(_says_something), Field(json_schema_extra=_SOMETHING)]
+
+
+class SystemMessage(RequestBody):
+    """What whoever built the client wants the agent to know."""
+
+    role: Literal["system", "developer"]
+    content: str | list[TextPart]
+
+
+class UserMessage(RequestBody):
+    """What a person says."""
+
+    role: Literal["user"]
+    content: Filled | UserParts
+
+
+class AssistantMessage(RequestBody):
+    """What was answered before."""
+
+    role: Literal["assistant"]
+    content: str | list[dict[str, Any]] | None = None
+
+
+class ToolMessage(RequestBody):
+    """What a tool of the client said before."""
+
+    role: Literal["tool", "function"]
+    content: str | list[dict[str, Any]] | None = None
+
+
+Message = Annotated[SystemMessage | UserMessage | AssistantMessage | ToolMessage, Field(discriminator="role")]
+
+
+def _asks(messages: list[Any]) -> list[Any]:
+    if not any(isinstance(message, UserMessage) for message in messages):
+        raise ValueError("must have a message of the user")
+    return messages
+
+
+_OF_USER: dict[str, Any] = {
+    "contains": {"properties": {"role": {"const": "user"}}},
+    "examples": [[{"role": "user", "content": "Hello"}]],
+}
+
+
+class StreamOptions(RequestBody):
+    """How a stream is told."""
+
+    include_usage: bool | None = Field(None, description="One piece more before the end, with the tokens.")
+
+
+class TextFormat(RequestBody):
+    """The one format there is."""
+
+    type: Literal["text"]
+
+
+class CompletionBody(RequestBody):
+    """A chat completion, as OpenAI has it. Other fields of OpenAI's (`temperature`, `max_tokens`, `stop`, `seed`,
+    `tool_choice`, ...) are taken and change nothing: how the agent's model works is configured."""
+
+    model: str = Field(description="The agent, by the id that `/v1/models` tells, its name, or `lucyd`.")
+    messages: Annotated[list[Message], AfterValidator(_asks), Field(json_schema_extra=_OF_USER)]
+    user: Name | None = Field(None, description="Who writes. Each has a conversation of its own.")
+    metadata: Metadata | None = None
+    stream: bool | None = Field(None, description="Answer as server-sent events.")
+    stream_options: StreamOptions | None = None
+    n: Annotated[int, Field(ge=1, le=1)] | None = None
+    tools: NoTools | None = None
+    functions: NoTools | None = None
+    response_format: TextFormat | None = None
+    modalities: list[Literal["text"]] | None = None
+    logprobs: Literal[False] | None = None
+    lucyd: LucydOptions | None = None
+
+    says: ClassVar[Mapping[str, str]] = {
+        "n": '"n" must be 1: the agent gives one answer',
+        "response_format": '"response_format" must be text: the agent answers in words',
+        "modalities": '"modalities" must be text alone',
+        "logprobs": '"logprobs" are not known',
+    }
+
+
+def read_completion(body: object, *, conversation: str | None = None) -> tuple[str, Asked]:
+    """The model that is named and what is asked; ``conversation`` is what a header names, before all else.
+
+    Raises ``BadInput``.
+    """
+    asked = read_openai(CompletionBody, body)
+    named = conversation or (asked.metadata and asked.metadata.conversation) or asked.user or None
+    text, images = compose([_turn(message) for message in asked.messages], remembered=named is not None)
+    return asked.model, Asked(
+        text,
+        named,
+        images,
+        stream=bool(asked.stream),
+        with_usage=bool(asked.stream_options and asked.stream_options.include_usage),
+        options=asked.lucyd or NO_OPTIONS,
+    )
+
+
+def _turn(message: Any) -> Turn:
+    match message:
+        case UserMessage():
+            parts = message.content if isinstance(message.content, list) else []
+            images = [part.image_url.url for part in parts if isinstance(part, ImagePart)]
+            return Turn("user", text_of(message.content), images)
+        case AssistantMessage():
+            return Turn("assistant", text_of(message.content))
+        case ToolMessage():
+            return Turn("tool", text_of(message.content))
+        case _:
+            return Turn("context", text_of(message.content))

@@ -1,0 +1,131 @@
+"""What a client of OpenAI says in one request, as the one message that the agent is to answer.
+
+Lucyd keeps the history of a conversation itself. Of a list of turns the last ones of the user, after the last answer,
+are the new message; what systems and developers say is context. Earlier turns are read only where there is no
+conversation to remember them: then they are context, too.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
+
+from services.gateway.rules.attachments import AttachmentLimits, attachment_from_data_url
+from services.gateway.rules.chat_request import LONGEST_NAME, UNFIT, Name, Tier, storable
+from services.gateway.rules.openai_errors import BadParameter
+from services.gateway.rules.request_body import RequestBody, read_as
+from shared.domain.attachment import Attachment
+from shared.domain.run import WhenBusy
+from shared.errors import BadInput
+
+Model = TypeVar("Model", bound=RequestBody)
+
+SAID_BEFORE = "[context] Said before in this conversation:"
+
+
+def _nothing(items: list[Any]) -> list[Any]:
+    if items:
+        raise ValueError("must be empty: the agent has tools of its own, and calls none of its client's")
+    return items
+
+
+NoTools = Annotated[list[Any], AfterValidator(_nothing), Field(json_schema_extra={"maxItems": 0})]
+"""Tools that a client brings; there can be none, since nobody would call them."""
+
+
+class LucydOptions(RequestBody):
+    """What Lucyd takes beyond OpenAI's fields."""
+
+    tools: bool = Field(
+        default=False, description="In a stream: tell which tools are used, in pieces with a field `lucyd`."
+    )
+    tier: Tier | None = Field(None, description="Which workspace files are shown; `full` when it is left out.")
+    when_busy: WhenBusy = Field("queue", description="What is to happen while an earlier message is answered.")
+
+
+NO_OPTIONS = LucydOptions.model_validate({})
+
+
+class Metadata(RequestBody):
+    """Of what a client notes about a request one thing is read."""
+
+    conversation: Name | None = Field(None, description="Names the conversation, before `user` does.")
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One entry of the list: who says it, in words, and the URLs of its images."""
+
+    role: Literal["context", "user", "assistant", "tool"]
+    text: str
+    images: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the agent is to answer, and where. ``conversation`` ``None``: a new one, for this request alone."""
+
+    text: str
+    conversation: str | None
+    images: Sequence[str] = ()
+    stream: bool = False
+    with_usage: bool = False
+    options: LucydOptions = NO_OPTIONS
+
+
+def compose(turns: Sequence[Turn], *, remembered: bool) -> tuple[str, Sequence[str]]:
+    """The message, and the images in it. ``remembered``: the conversation has the earlier turns."""
+    end = max((place for place, turn in enumerate(turns) if turn.role == "user"), default=-1) + 1
+    begin = end
+    while begin > 0 and turns[begin - 1].role in ("user", "context"):
+        begin -= 1
+    new = [turn for turn in turns[begin:end] if turn.role == "user"]
+    lines = [f"[context] {turn.text}" for turn in turns if turn.role == "context" and turn.text.strip()]
+    earlier = [turn for turn in turns[:begin] if turn.role != "context" and turn.text.strip()]
+    if earlier and not remembered:
+        lines.append("\n".join([SAID_BEFORE, *(f"{turn.role}: {turn.text}" for turn in earlier), ""]))
+    words = "\n\n".join(turn.text for turn in new if turn.text.strip())
+    return storable("\n".join([*lines, words])), [image for turn in new for image in turn.images]
+
+
+def read_openai(model: type[Model], value: object) -> Model:
+    """As ``read_as``; what it raises names the field."""
+    try:
+        return read_as(model, value)
+    except BadInput as fault:
+        cause = fault.__cause__
+        if isinstance(cause, ValidationError) and (path := cause.errors(include_url=False)[0]["loc"]):
+            raise BadParameter(str(fault), param=str(path[0])) from fault
+        raise
+
+
+def read_conversation_header(value: str | None) -> str | None:
+    """``X-Lucyd-Conversation``, UTF-8 in its bytes. Raises ``BadInput``."""
+    if value is None:
+        return None
+    try:
+        name = value.encode("latin-1").decode().strip()
+    except UnicodeError as fault:
+        raise BadInput("X-Lucyd-Conversation must be UTF-8") from fault
+    if len(name) > LONGEST_NAME or UNFIT.search(name):
+        raise BadInput(f"X-Lucyd-Conversation must be at most {LONGEST_NAME} characters, without control characters")
+    return name or None
+
+
+def images_of(urls: Sequence[str], limits: AttachmentLimits) -> tuple[Attachment, ...]:
+    """The images of a message, decoded. Raises ``BadInput``."""
+    if len(urls) > limits.count:
+        raise BadInput(f"a message may have at most {limits.count} images, and this one has {len(urls)}")
+    return tuple(
+        attachment_from_data_url(url, where=f"image {number}", limits=limits)
+        for number, url in enumerate(urls, start=1)
+    )
+
+
+def text_of(parts: Sequence[BaseModel | Mapping[str, Any]] | str | None) -> str:
+    """The words of a content: as they are, or those of its parts."""
+    if parts is None or isinstance(parts, str):
+        return parts or ""
+    texts = (part.get("text") if isinstance(part, Mapping) else getattr(part, "text", None) for part in parts)
+    return "\n".join(text for text in texts if isinstance(text, str))
