@@ -26,6 +26,7 @@ from services.gateway.rules.chat_request import (
     address_of,
     read_chat_request,
     read_idempotency_key,
+    read_last_event_id,
     read_traceparent,
 )
 from services.gateway.rules.lucyd_dialect import chat_reply, question_reply, run_body
@@ -35,7 +36,7 @@ from shared.domain.attachment import ReadableText
 from shared.domain.run import Accepted, IdempotencyKey, NewRun, Question
 from shared.errors import BadInput, LucydError, NotFound
 from shared.ids import new_id
-from shared.messages.run_events import ACCEPTED_ID, RunEvent, accepted_event, id_order
+from shared.messages.run_events import ACCEPTED_ID, RunEvent, accepted_event
 from shared.ports.bus import RunStreams, WakeUps
 from shared.ports.clock import Clock
 from shared.ports.control import Control
@@ -159,11 +160,8 @@ class ChatApi:
         """Follow a run, from the event after ``Last-Event-ID`` on."""
         try:
             run = await self._find(request)
-            after = request.headers.get("last-event-id") or request.query_params.get("after") or BEGINNING
-            try:
-                id_order(after)
-            except ValueError as fault:
-                raise BadInput("Last-Event-ID is not an event id of this API") from fault
+            header, query = request.headers.get("last-event-id"), request.query_params.get("after")
+            after = read_last_event_id(header or query) or BEGINNING
             seat = self.seats.take()
         except LucydError as fault:
             return self.bodies.error(fault)

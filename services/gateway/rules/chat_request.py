@@ -102,8 +102,11 @@ class HistoryQuery(RequestQuery):
     full: str = Field("", description="`true`, `1` or `yes`: also calls of tools, thinking and results.")
 
 
-EVENT_ID = r"^[0-9]{1,20}-[0-9]{1,20}$"
-LAST_EVENT_ID = r"^([0-9]{1,20}-[0-9]{1,20})?$"
+_NUMBER = r"([0-9]{1,19}|1[0-7][0-9]{18}|18446744073709551615)"
+"""Ids are numbers of 64 bits, and the largest is the end's."""
+
+EVENT_ID = rf"^{_NUMBER}-{_NUMBER}$"
+LAST_EVENT_ID = rf"^({_NUMBER}-{_NUMBER})?$"
 """How a client names the last event it has; an empty one is none."""
 
 
@@ -177,6 +180,13 @@ def address_of(request: ChatRequest, *, key: ApiKey) -> Address:
         conversation = "cli" if request.sender == "cli" else f"cli:{request.sender}"
         return Address(conversation, "cli", key.principal, request.sender)
     return Address(f"http:{key.name}:{request.sender}", "http", key.principal, f"http-{request.sender}")
+
+
+def read_last_event_id(value: str | None) -> str | None:
+    """The event that a client has seen, ``None`` when it has seen none. Raises ``BadInput``."""
+    if value and not re.fullmatch(EVENT_ID, value):
+        raise BadInput("Last-Event-ID is not an event id of this API")
+    return value or None
 
 
 def read_traceparent(value: str | None) -> str | None:
