@@ -4,17 +4,22 @@ from typing import Any
 
 import pytest
 
+from services.gateway.rules.attachments import AttachmentLimits
 from services.gateway.rules.chat_request import (
     CostQuery,
     address_of,
     read_chat_request,
     read_idempotency_key,
+    read_last_event_id,
     read_reset_target,
     read_traceparent,
 )
 from services.gateway.rules.request_body import read_as
 from shared.domain.api_key import OPERATOR, ApiKey
+from shared.domain.attachment import Attachment
 from shared.errors import BadInput
+
+CAT = {"content_type": "image/png", "data": "QUJD", "filename": "cat.png"}
 
 
 def test_a_message_alone_is_enough() -> None:
@@ -25,6 +30,15 @@ def test_a_message_alone_is_enough() -> None:
     assert address.conversation == "http:default:default"
     assert address.contact == "http-default"
     assert address.principal == "key:default"
+
+
+def test_attachments_come_with_it() -> None:
+    """In the form of the original; bounded as the operator says."""
+    asked = read_chat_request({"message": "look", "attachments": [CAT]})
+    assert asked.attachments == (Attachment("image/png", b"ABC", "cat.png"),)
+    assert read_chat_request({"message": "look", "attachments": None}).attachments == ()
+    with pytest.raises(BadInput, match=r"attachments\[0\] is larger than 2 bytes"):
+        read_chat_request({"message": "look", "attachments": [CAT]}, AttachmentLimits(size=2))
 
 
 def test_context_goes_before_the_message() -> None:
@@ -65,10 +79,13 @@ def test_two_keys_never_share_a_conversation() -> None:
         ({"message": "x", "context": ["a"]}, '"context" must be a string'),
         ({"message": "x", "source": "telegram"}, '"source"'),
         ({"message": "x", "attachments": "cat.png"}, '"attachments" must be a list'),
-        ({"message": "x", "attachments": ["cat.png"]}, '"attachments[0]" must be an object'),
-        ({"message": "x", "attachments": [{"data": "QUJD"}]}, '"attachments[0].content_type" field is required'),
-        ({"message": "x", "attachments": [CAT, {"content_type": "image/png"}]}, '"attachments[1].data" field is req'),
-        ({"message": "x", "attachments": [CAT, CAT | {"data": "?"}]}, "attachments[1] is not base64"),
+        ({"message": "x", "attachments": ["cat.png"]}, r'"attachments\[0\]" must be an object'),
+        ({"message": "x", "attachments": [{"data": "QUJD"}]}, r'"attachments\[0\].content_type" field is required'),
+        (
+            {"message": "x", "attachments": [CAT, {"content_type": "image/png"}]},
+            r'"attachments\[1\].data" field is req',
+        ),
+        ({"message": "x", "attachments": [CAT, CAT | {"data": "?"}]}, r"attachments\[1\] is not base64"),
         ({"message": "x", "attachments": [CAT | {"content_type": "x"}]}, "must be a media type, such as image/png"),
         ({"message": "x", "attachments": [CAT] * 11}, "at most 10 attachments, and this one has 11"),
     ],
@@ -125,3 +142,22 @@ def test_a_broken_traceparent_is_left_out() -> None:
     assert read_traceparent(good) == good
     assert read_traceparent("x" * 10_000) is None
     assert read_traceparent(None) is None
+
+
+@pytest.mark.parametrize("given", ["0-0", "7-4294967297", f"1-{2**64 - 1}", "0" * 19 + "-1"])
+def test_an_event_id_is_taken_as_it_is(given: str) -> None:
+    """Any gateway resumes from any id that was told."""
+    assert read_last_event_id(given) == given
+
+
+@pytest.mark.parametrize("given", ["1", "1-", "-1", "1-2-3", f"1-{2**64}", "9" * 20 + "-1", "1-2\n", "१-१", " 1-1"])
+def test_what_is_no_event_id_is_refused(given: str) -> None:
+    """A stream that began somewhere else would be a gap that nobody sees."""
+    with pytest.raises(BadInput, match="Last-Event-ID"):
+        read_last_event_id(given)
+
+
+def test_no_event_id_is_the_beginning() -> None:
+    """Browsers send an empty one."""
+    assert read_last_event_id(None) is None
+    assert read_last_event_id("") is None
