@@ -43,6 +43,8 @@ from services.agent_worker.edge.tools.read import ReadTool
 from services.agent_worker.edge.tools.write import WriteTool
 from services.agent_worker.edge.workspace_files import TierNames, WorkspaceFiles
 from services.agent_worker.rules.fair_share import FairShare
+from shared.adapters.inmemory.blobs import InMemoryBlobs
+from shared.adapters.inmemory.tables import Tables
 from shared.adapters.redis.bulletin import RedisBulletin
 from shared.adapters.redis.connection import Redis, open_redis
 from shared.adapters.redis.wake_ups import RedisWakeUps
@@ -229,6 +231,7 @@ async def open_worker(redis_url: str, workspace: Path, *, latency: float, slots:
             ),
             workspace=WorkspaceFiles(workspace, {"full": FILES}),
             outlet=outlet,
+            blobs=InMemoryBlobs(Tables(clock)),
             clock=clock,
             pulse=YoungPulse(),
             manner=Manner(),

@@ -12,7 +12,7 @@ from services.agent_worker.rules.fair_share import FairShare
 from services.agent_worker.rules.run_loop import Limits
 from shared.domain.delivery import LONGEST_TELEGRAM_TEXT
 from shared.domain.provider import ModelSpec
-from shared.domain.routing import route_model
+from shared.domain.routing import VISION, route_model
 from shared.runtime.settings import Configuration
 
 LONGEST_DRAIN = timedelta(seconds=20)
@@ -70,6 +70,8 @@ class Settings:
         roles = {source: route_model(source, routing=configuration.routing, models=models) for source in SOURCES}
         roles["compact"] = compaction_role if compaction_role in models else "primary"
         roles["*"] = "primary"
+        if VISION in models:
+            roles["image"] = VISION
         context = configuration.agent.context
         full = TierNames(context.stable, context.semi_stable)
         others = {name: TierNames(files.stable, files.semi_stable) for name, files in context.tiers.items()}
@@ -92,6 +94,7 @@ class Settings:
                 ask_first=frozenset(tools.ask_first),
                 part_limit=min(configuration.telegram.text_chunk_limit, LONGEST_TELEGRAM_TEXT),
                 debounce=timedelta(milliseconds=behavior.debounce_ms),
+                largest_image=configuration.vision.max_image_bytes,
                 compaction=_compaction(configuration),
             ),
             alone=_errand(configuration.environment.get(ALONE, "")),

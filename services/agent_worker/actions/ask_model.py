@@ -8,6 +8,7 @@ from uuid import UUID
 import structlog
 
 from services.agent_worker.actions.attempt import Attempt, Suspend
+from services.agent_worker.actions.show_images import show_images
 from services.agent_worker.rules.backoff import pause_before_retry
 from services.agent_worker.rules.tool_output import storable
 from shared.domain.chat import Message, SystemBlock
@@ -49,13 +50,14 @@ async def ask_model(
     """
     desk, manner = attempt.desk, attempt.desk.manner
     while True:
+        shown = await show_images(attempt, messages)
         await attempt.before_acting()
         call_id = attempt.call_id or await _reserve_anew(attempt, None)
         attempt.call_id = None  # from here on it is a call that may be out
         heard = _Heard(attempt, aloud=call_type == "agentic")
         started = desk.clock.monotonic()
         trace = carried_on(attempt.claim.traceparent, span_of(call_id))
-        request = ModelRequest(call_id, system, messages, tools, manner.call_timeout, max_tokens, trace)
+        request = ModelRequest(call_id, system, shown, tools, manner.call_timeout, max_tokens, trace)
         try:
             answer = await attempt.model.answer(request, heard.piece)
         except TryLater as fault:

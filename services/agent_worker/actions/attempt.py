@@ -1,7 +1,7 @@
 """What one attempt at a run carries from step to step."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
@@ -63,7 +63,8 @@ class Attempt:
     the run; ``said`` are this run's own messages; ``unsettled`` is a call that was made and is not stored yet.
     ``tried`` counts how often the current call was tried again. ``unbegun``: what was intended for the round of calls
     that stands next was not begun, which only the attempt that intended it can know. ``results`` are those of calls
-    that were done when the others of their round were stopped.
+    that were done when the others of their round were stopped. ``images`` are those that the model was shown last, as
+    base64 by the id of their blob.
     """
 
     claim: Claim
@@ -88,6 +89,7 @@ class Attempt:
     results: Sequence[EffectResult] = ()
     stop: Stop = field(default_factory=Stop)
     booked: set[UUID] = field(default_factory=set)
+    images: Mapping[str, str] = field(default_factory=dict)
 
     def remember(self, message: Message) -> None:
         """A message of this run is about to be stored."""

@@ -15,6 +15,7 @@ from services.agent_worker.ports import Toolbox
 from services.agent_worker.rules.prompt import ContextFiles
 from services.agent_worker.rules.run_loop import Limits
 from shared.domain.run import Route, Settlement
+from shared.ports.blobs import Blobs
 from shared.ports.clock import Clock
 from shared.ports.model import Model
 from shared.ports.runs import Runs
@@ -55,7 +56,8 @@ class Manner:
     """How messages are answered, as the operator set it.
 
     ``ask_first`` names tools that a person must allow each time. ``part_limit``: how long one message of a channel may
-    be. ``debounce``: how long a channel's messages are gathered before they are answered as one.
+    be. ``debounce``: how long a channel's messages are gathered before they are answered as one. ``largest_image``: of
+    an image with more bytes the model is only told.
     """
 
     agent_name: str = "Lucyd"
@@ -69,12 +71,14 @@ class Manner:
     ask_first: frozenset[str] = frozenset()
     part_limit: int = 4000
     debounce: timedelta = timedelta(0)
+    largest_image: int = 5_242_880
     compaction: CompactionManner = field(default_factory=CompactionManner)
 
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """One per worker process. ``routes`` maps a source, or a kind of run, to its model; ``*`` is for the rest.
+    """One per worker process. ``routes`` maps a source, or a kind of run, to its model; ``image`` is for runs
+    with an image, ``*`` for the rest.
 
     ``suspects`` is the room for runs that processes died with; ``alone``: this process was started for one such run.
     ``owed`` are calls of attempts that were lost or left, to be booked as soon as Postgres takes them.
@@ -87,6 +91,7 @@ class Desk:
     toolbox: Toolbox
     workspace: Workspace
     outlet: Outlet
+    blobs: Blobs
     clock: Clock
     pulse: Pulse
     manner: Manner

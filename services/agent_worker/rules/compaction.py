@@ -86,7 +86,7 @@ def _spoken(message: Message, tool_result_chars: int) -> str:
         case "user":
             content = message["content"]
             if not isinstance(content, str):
-                content = " ".join(block["text"] if block["type"] == "text" else "[image]" for block in content)
+                content = " ".join("[image]" if block["type"] == "image" else block["text"] for block in content)
             return f"User: {content}"
         case "assistant":
             calls = "".join(f"\n(used {call['name']}: {call['arguments']})" for call in message.get("tool_calls", []))
