@@ -33,6 +33,12 @@ class ApiKey:
         """Who pays for what comes over this key."""
         return f"key:{self.name}"
 
+    def sees(self, conversation: str) -> bool:
+        """Whether it may see that something goes on in a conversation: in its own; the operator in all but other
+        keys' own."""
+        over_http = conversation.startswith("http:")
+        return conversation.startswith(f"http:{self.name}:") or (self.is_operator and not over_http)
+
     @property
     def is_operator(self) -> bool:
         """Whether it is the token of the house itself, which also sees what came over no key at all."""

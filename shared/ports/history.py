@@ -141,7 +141,7 @@ class History(Transcripts, Protocol):
         """The newest rows of a session in order, dropped ones left out; empty for an unknown id."""
         ...
 
-    async def costs(self, period: Period) -> Sequence[ModelCost]:
+    async def costs(self, period: Period, *, principal: str | None = None) -> Sequence[ModelCost]:
         """Costs by model, the dearest first. Days begin at midnight UTC; a week is the last seven days."""
         ...
 

@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from services.gateway.edge.bodies import Bodies
+from services.gateway.edge.door import key_of
 from services.gateway.edge.operation import Operation, Reply
 from services.gateway.ports import MonitorBoard
 from services.gateway.rules.chat_request import CostQuery
@@ -71,16 +72,21 @@ class OperatorApi:
         )
 
     async def cost(self, request: Request) -> Response:
-        """Costs of a period by model."""
+        """Costs of a period by model: the key's own, of the whole house for the operator."""
         try:
             period = read_as(CostQuery, dict(request.query_params)).period
-            return self.bodies.json(cost_body(period, await self.history.costs(period)))
+            key = key_of(request)
+            costs = await self.history.costs(period, principal=None if key.is_operator else key.principal)
+            return self.bodies.json(cost_body(period, costs))
         except LucydError as fault:
             return self.bodies.error(fault)
 
-    async def monitor(self, _: Request) -> Response:
-        """What is going on, and which processes live."""
+    async def monitor(self, request: Request) -> Response:
+        """What is going on in the key's conversations; for who looks after the house also which processes live."""
+        key = key_of(request)
         try:
-            return self.bodies.json(monitor_body(await self.board.sessions(), await self.board.processes()))
+            sessions = [one for one in await self.board.sessions() if key.sees(one.get("conversation", ""))]
+            processes = await self.board.processes() if "admin" in key.scopes else ()
+            return self.bodies.json(monitor_body(sessions, processes))
         except LucydError as fault:
             return self.bodies.error(fault)

@@ -52,6 +52,7 @@ select model, sum(input_tokens)::bigint, sum(output_tokens)::bigint, sum(cache_r
        sum(cache_write_tokens)::bigint, sum(cost), currency, count(*)
 from costs where at >= case %s when 'today' then date_trunc('day', now(), 'UTC')
                                when 'week' then now() - interval '7 days' else '-infinity' end
+  and (%s::text is null or principal = %s)
 group by model, currency order by sum(cost) desc, model
 """
 COUNTS = """
@@ -135,7 +136,7 @@ class PostgresHistory:
         """See ``Transcripts.moved``."""
         return dict(await self._database.rows(MOVED, (list(known), list(known.values()))))
 
-    async def costs(self, period: Period) -> Sequence[ModelCost]:
+    async def costs(self, period: Period, *, principal: str | None = None) -> Sequence[ModelCost]:
         """See ``History.costs``."""
         return [
             ModelCost(
@@ -145,7 +146,7 @@ class PostgresHistory:
                 currency=row[6],
                 calls=row[7],
             )
-            for row in await self._database.rows(COSTS, (period,))
+            for row in await self._database.rows(COSTS, (period, principal, principal))
         ]
 
     async def counts(self) -> Mapping[str, int]:
