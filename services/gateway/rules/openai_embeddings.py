@@ -1,12 +1,14 @@
 """``POST /v1/embeddings``: what a client may ask."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from services.gateway.rules.openai_turns import read_openai
 from services.gateway.rules.request_body import RequestBody
 
+Texts = Annotated[list[str], Field(min_length=1)]
 Tokens = Annotated[list[int], Field(min_length=1)]
 
 
@@ -14,7 +16,9 @@ class EmbeddingsBody(RequestBody):
     """Texts, or their tokens."""
 
     model: str
-    input: str | Annotated[list[str] | Tokens | list[Tokens], Field(min_length=1)]
+    input: str | Texts | Tokens | Annotated[list[Tokens], Field(min_length=1)]
+
+    says: ClassVar[Mapping[str, str]] = {"input": '"input" must be a text, or a list of texts or of tokens'}
 
 
 def read_embeddings(body: object) -> EmbeddingsBody:
