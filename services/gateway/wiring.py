@@ -25,6 +25,7 @@ from services.gateway.edge.dead_api import DeadApi
 from services.gateway.edge.document_api import DocumentApi
 from services.gateway.edge.door import TokenDoor
 from services.gateway.edge.event_stream import Seats
+from services.gateway.edge.hang_up import REASON
 from services.gateway.edge.health_api import HealthApi
 from services.gateway.edge.intake import Intake
 from services.gateway.edge.meter import Meter
@@ -37,6 +38,7 @@ from services.gateway.edge.run_control_api import RunControlApi
 from services.gateway.edge.session_api import SessionApi
 from services.gateway.edge.story_api import StoryApi
 from services.gateway.settings import LOOPBACK, Settings, no_open_door
+from shared.actions.cancel_run import cancel_run
 from shared.actions.keep_door import Doorkeeper
 from shared.adapters.foundation import open_foundation
 from shared.adapters.http.health import readiness
@@ -144,6 +146,7 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             bodies,
             settings.chat,
             departure,
+            partial(cancel_run, inbox=runs, control=control, wake_ups=wake_ups, reason=REASON),
         )
         openai = OpenAIApi(
             inbox=doorkeeper,

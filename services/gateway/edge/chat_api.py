@@ -17,6 +17,7 @@ from services.gateway.actions.watch_runs import RunWatch
 from services.gateway.edge.bodies import LARGE, Bodies, declared_length, read_json
 from services.gateway.edge.door import key_of, scope_of
 from services.gateway.edge.event_stream import EventStream, Seat, Seats
+from services.gateway.edge.hang_up import PREFER, End, EndedWithItsClient, end_for_nobody, told_or_gone, wants_an_end
 from services.gateway.edge.operation import RUN_PARTS, Operation, Reply
 from services.gateway.rules.attachments import AttachmentLimits
 from services.gateway.rules.chat_request import (
@@ -78,6 +79,7 @@ class ChatApi:
     bodies: Bodies
     manner: ChatManner
     departure: Departure
+    end: End
 
     def operations(self) -> list[Operation]:
         """What they do."""
@@ -91,11 +93,11 @@ class ChatApi:
                     202: Reply("the run asks its person, and waits", QuestionReply),
                     408: Reply("the reply was not there in time; the run goes on", RunProblem),
                 },
-                body=ChatBody, counts_as="work", repeatable=True, tag="chat",
+                body=ChatBody, counts_as="work", repeatable=True, tag="chat", headers=PREFER,
             ),
             Operation(
                 "POST", "/api/v1/chat/stream", self.chat_stream, "chat", "send a message, follow its run",
-                {200: events}, body=ChatBody, counts_as="work", repeatable=True, tag="chat",
+                {200: events}, body=ChatBody, counts_as="work", repeatable=True, tag="chat", headers=PREFER,
             ),
             Operation(
                 "GET", "/api/v1/runs/{id}", self.run, "read", "what is known of a run",
@@ -115,7 +117,11 @@ class ChatApi:
             with self.waiting.expect(new.id) as expected:
                 accepted = await self._accept(new)
                 if accepted.run == new.id:
-                    return await self._reply(accepted, expected)
+                    reply = self._reply(accepted, expected)
+                    if not _ends_with(request, accepted):
+                        return await reply
+                    is_told, answer = await told_or_gone(reply, request.receive)
+                    return answer if is_told and answer else await end_for_nobody(accepted.run, self.end)
             with self.waiting.expect(accepted.run) as expected:  # an idempotency key found an earlier run
                 self.waiting.look_now(accepted.run)
                 return await self._reply(accepted, expected)
@@ -147,7 +153,11 @@ class ChatApi:
             seat.leave()
             raise
         # Told by ourselves: a client must know its run's id also when Redis is away.
-        return self._follow(accepted.run, ACCEPTED_ID, seat, first=accepted_event(accepted.run, accepted.conversation))
+        first = accepted_event(accepted.run, accepted.conversation)
+        stream = self._follow(accepted.run, ACCEPTED_ID, seat, first=first)
+        if accepted.run == new.id and _ends_with(request, accepted):
+            return EndedWithItsClient(stream, accepted.run, self.end)
+        return stream
 
     async def run(self, request: Request) -> Response:
         """What is known of a run."""
@@ -212,3 +222,8 @@ class ChatApi:
         if run is None or not scope_of(request.scope).covers(run.principal):
             raise NotFound("no such run")
         return run
+
+
+def _ends_with(request: Request, accepted: Accepted) -> bool:
+    """Whether the run that this very request made is to end with its client. One that others brought about goes on."""
+    return accepted.created and accepted.into is None and wants_an_end(request)

@@ -37,8 +37,10 @@ class Sender(Protocol):
     """Sends one request and never a second one by itself."""
 
     async def send(self, body: bytes, headers: Mapping[str, str]) -> Reply:
-        """The answer when its head is there; ``headers`` are this call's own. Raises ``httpx2.HTTPError``, and what the SDK
-        raises."""
+        """The answer when its head is there; ``headers`` are this call's own.
+
+        Raises ``httpx2.HTTPError``, and what the SDK raises.
+        """
         ...
 
 

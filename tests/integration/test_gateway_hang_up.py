@@ -1,0 +1,98 @@
+"""Clients that hang up, over real sockets: their runs go on, but for those who asked that they should not."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import psycopg
+import pytest
+
+from tests.stack import Process, Stack, client, open_stack, text_of, wait_until
+
+WISH = {"Prefer": "wait=10, Cancel-On-Disconnect; now"}
+STAYS = 1.0
+"""Seconds that a run is looked at which is not to end; one that is to end does so within a tenth of that."""
+
+
+@pytest.fixture
+def stack(tmp_path: Path, database_url: str, redis_url: str) -> Iterator[Stack]:
+    with open_stack(tmp_path, database_url, redis_url, "[run]\nwait_seconds = 60\n") as opened:
+        yield opened
+
+
+@pytest.fixture
+def database(stack: Stack) -> Iterator[psycopg.Connection]:
+    with psycopg.connect(stack.database_url, autocommit=True) as opened:
+        yield opened
+
+
+def states(database: psycopg.Connection) -> list[str]:
+    return [row[0] for row in database.execute("select state from runs order by id").fetchall()]
+
+
+def hang_up(gateway: Process, database: psycopg.Connection, **headers: str) -> None:
+    """Send a message, and leave when it is accepted."""
+    before = len(states(database))
+    with client(gateway) as http, pytest.raises(httpx2.ReadTimeout):
+        http.post("/api/v1/chat", json={"message": "hello", "sender": f"s{before}"}, headers=headers, timeout=0.7)
+
+
+def leave_stream(gateway: Process, **headers: str) -> None:
+    """Follow a stream up to its first event, and leave."""
+    with (
+        client(gateway) as http,
+        http.stream("POST", "/api/v1/chat/stream", json={"message": "hello"}, headers=headers) as answer,
+    ):
+        assert next(answer.iter_lines()).startswith("id: ")
+
+
+def test_a_run_goes_on_when_its_client_hangs_up(stack: Stack, database: psycopg.Connection) -> None:
+    """A phone in a tunnel does not want its question forgotten."""
+    gateway = stack.gateway()
+    hang_up(gateway, database)
+    leave_stream(gateway)
+    time.sleep(STAYS)
+    assert states(database) == ["accepted", "accepted"]
+
+
+def test_a_run_ends_when_its_client_hangs_up_and_had_asked_for_that(stack: Stack, database: psycopg.Connection) -> None:
+    """A page that was closed needs no answer, and answers cost money."""
+    gateway = stack.gateway()
+    hang_up(gateway, database, **WISH)
+    wait_until(lambda: states(database) == ["cancelled"], "the run of the one who waited has ended")
+    leave_stream(gateway, **WISH)
+    wait_until(lambda: states(database) == ["cancelled", "cancelled"], "the run of the one who followed has ended")
+    told = database.execute("select distinct outcome ->> 'error' from runs").fetchall()
+    assert told == [("Its client hung up.",)]
+    gateway.stop()
+    assert '"status": 499' in text_of(gateway)
+
+
+def test_only_the_request_that_made_the_run_can_end_it_by_hanging_up(
+    stack: Stack, database: psycopg.Connection
+) -> None:
+    """With one key for many, one of them goes and the others still wait."""
+    gateway = stack.gateway()
+    body = {"message": "hello", "sender": "ada"}
+    key = {"Idempotency-Key": "one"}
+    for headers in (key, {**key, **WISH}):
+        with client(gateway) as http, pytest.raises(httpx2.ReadTimeout):
+            http.post("/api/v1/chat", json=body, headers=headers, timeout=0.7)
+    time.sleep(STAYS)
+    assert states(database) == ["accepted"]
+
+
+def test_a_gateway_that_is_stopped_ends_no_run_of_those_who_wait(stack: Stack, database: psycopg.Connection) -> None:
+    """It was not their client who went."""
+    stack.config.write_text("[http]\ndrain_seconds = 0.5\n[run]\nwait_seconds = 60\n")
+    gateway = stack.gateway()
+    with (
+        client(gateway) as http,
+        http.stream("POST", "/api/v1/chat/stream", json={"message": "hello"}, headers=WISH) as answer,
+    ):
+        lines = answer.iter_lines()
+        assert next(lines).startswith("id: ")
+        assert gateway.stop() == 0
+        assert list(lines)
+    assert states(database) == ["accepted"]
