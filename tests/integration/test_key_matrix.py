@@ -65,7 +65,7 @@ def path_of(operation: Operation, id: object) -> str:
 
 
 def ask(http: httpx2.Client, operation: Operation, headers: dict[str, str], id: object = "") -> httpx2.Response:
-    body = {} if operation.method == "POST" else None
+    body: dict[str, str] | None = {} if operation.method == "POST" else None
     path = path_of(operation, id or new_id())
     return http.request(operation.method, path, headers=headers, json=body)
 

@@ -58,29 +58,27 @@ class Keyring:
         return await asyncio.shield(asked)
 
     async def _ask(self) -> None:
+        fault: Exception = TryLater("the key was not looked up", after=1)
         try:
             while hashes := list(self._waiting)[:AT_ONCE]:
                 await self._ask_for(hashes)
+        except LucydError as passing:
+            fault = passing
         finally:
+            # Whatever happened, nobody is left waiting.
             self._asking = None
+            left, self._waiting = self._waiting, {}
+            for asked in left.values():
+                asked.set_exception(fault)
+                asked.exception()  # whoever asked may be gone
 
     async def _ask_for(self, hashes: Sequence[bytes]) -> None:
         # Counted from before the question: the answer may be as old as that.
         until = self._clock.monotonic() + KNOWN_FOR.total_seconds()
-        fault: Exception = TryLater("the key was not looked up", after=1)
-        try:
-            found = await self._keys.find(hashes)
-        except LucydError as passing:
-            fault = passing
-        else:
-            for hash in hashes:
-                self._note(hash, _Known(found.get(hash), until))
-                self._waiting.pop(hash).set_result(found.get(hash))
-        finally:
-            for hash in hashes:
-                if (asked := self._waiting.pop(hash, None)) is not None:
-                    asked.set_exception(fault)
-                    asked.exception()  # whoever asked may be gone
+        found = await self._keys.find(hashes)
+        for hash in hashes:
+            self._note(hash, _Known(found.get(hash), until))
+            self._waiting.pop(hash).set_result(found.get(hash))
 
     def _note(self, hash: bytes, known: _Known) -> None:
         self._good.pop(hash, None)
