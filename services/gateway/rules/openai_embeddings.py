@@ -9,7 +9,8 @@ from services.gateway.rules.openai_turns import read_openai
 from services.gateway.rules.request_body import RequestBody
 
 Texts = Annotated[list[str], Field(min_length=1)]
-Tokens = Annotated[list[int], Field(min_length=1)]
+Token = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Tokens = Annotated[list[Token], Field(min_length=1)]
 
 
 class EmbeddingsBody(RequestBody):
