@@ -1,5 +1,7 @@
 """Figures of real processes, read as Prometheus reads them."""
 
+import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -96,6 +98,23 @@ def test_every_other_process_has_its_page_beside_its_health(stack: Stack) -> Non
     assert one(found, "lucyd_build_info", service="agent_worker", version=worker["version"]) == 1
     assert one(found, "lucyd_agent_worker_conversations") == 0
     assert one(found, "process_open_fds") > 0
+
+
+def test_a_gateway_whose_loop_was_blocked_is_not_ready_for_a_while_and_then_again(stack: Stack) -> None:
+    """Whoever spreads requests asks every few seconds, and never while it is blocked."""
+    gateway = stack.gateway()
+    with client(gateway) as http:
+        assert http.get("/readyz").json()["checks"]["event_loop"] == "ok"
+        time.sleep(1.1)  # the first probe is under way
+        gateway.popen.send_signal(signal.SIGSTOP)
+        time.sleep(2.5)
+        gateway.popen.send_signal(signal.SIGCONT)
+        time.sleep(1.5)
+        answer = http.get("/readyz")
+        assert (answer.status_code, answer.json()["checks"]["event_loop"]) == (503, "blocked")
+        assert one(samples(http.get("/metrics").text), "lucyd_event_loop_lag_seconds") > 1
+        assert http.get("/healthz").status_code == 200
+        wait_until(lambda: http.get("/readyz").status_code == 200, "it is ready again")
 
 
 def test_an_access_log_names_routes_and_nobody(stack: Stack) -> None:
