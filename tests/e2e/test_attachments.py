@@ -143,6 +143,19 @@ async def test_a_steering_picture_is_seen_in_the_run_under_way(stack: Stack, mod
     assert [images(request) for request in list(models.requests)[:2]] == [[], [CAT["data"]]]
 
 
+def test_what_a_machine_sends_is_seen_too(stack: Stack, models: ScriptedModelServer) -> None:
+    """A camera at the door has no person who would describe the picture."""
+    gateway = stack.gateway()
+    stack.workers()
+    with client(gateway) as http:
+        told = http.post("/api/v1/notify", json={"message": "somebody rings", "attachments": [CAT]})
+        assert told.status_code == 202
+        wait_until(lambda: models.requests, "the model was asked")
+        assert images(models.requests[0]) == [CAT["data"]]
+        refused = http.post("/api/v1/inbound/email", json={"message": "look", "attachments": [NOTES] * 11})
+        assert refused.status_code == 400
+
+
 def test_nothing_is_left_of_it_when_its_time_is_over(
     models: ScriptedModelServer, tmp_path: Path, database_url: str, redis_url: str
 ) -> None:

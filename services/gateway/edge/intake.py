@@ -12,6 +12,7 @@ from starlette.requests import Request
 from services.gateway.edge.bodies import read_json
 from services.gateway.edge.chat_api import ChatManner
 from services.gateway.edge.door import key_of
+from services.gateway.rules.attachments import read_attachments
 from services.gateway.rules.chat_request import read_idempotency_key, read_traceparent
 from services.gateway.rules.event_request import Incoming
 from shared.actions.accept_message import Door, accept_message
@@ -56,6 +57,8 @@ class Intake:
             capacity=manner.capacity,
             traceparent=read_traceparent(request.headers.get("traceparent")),
             webhook=manner.webhook,
+            attachments=read_attachments(incoming.files, manner.attachments),
+            readable=manner.readable,
         )
 
     async def accept(self, new: NewRun) -> Accepted:

@@ -1,12 +1,13 @@
 """Messages of machines and of bridges: notices, events, what came over a channel; checked before anything is stored."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 import orjson
 from pydantic import Field
 
+from services.gateway.rules.attachments import AttachmentBody, Attachments
 from services.gateway.rules.chat_request import ChatRequest, Filled, Name, Tier, address_of, storable
 from services.gateway.rules.request_body import RequestBody, read_as
 from shared.domain.api_key import ApiKey
@@ -45,6 +46,7 @@ class NotifyBody(NoticeBody):
     """A notice for the conversation of a sender."""
 
     sender: Name | None = Field(None, description="Whose conversation it joins; `default` when left out.")
+    attachments: Attachments | None = Field(None, description="Files that come with it.")
 
 
 class SystemEventBody(NoticeBody):
@@ -65,13 +67,15 @@ class InboundBody(RequestBody):
     message: Filled = Field(description="The text.")
     context: str | None = Field(None, description="Put before the message as `[context] ...`.")
     tier: Tier | None = Field(None, description="Which workspace files are shown; `full` when left out.")
+    attachments: Attachments | None = Field(None, description="Files that come with the text.")
 
     says: ClassVar[Mapping[str, str]] = NoticeBody.says
 
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """A message and where it belongs. ``meta`` is what its webhook gives back as ``notify_meta``."""
+    """A message and where it belongs. ``meta`` is what its webhook gives back as ``notify_meta``; ``files`` come with
+    it, not yet decoded."""
 
     text: str
     sender: str
@@ -79,6 +83,7 @@ class Incoming:
     tier: str
     address: Address
     meta: Mapping[str, Any] = field(default_factory=dict)
+    files: Sequence[AttachmentBody] = ()
 
 
 class UnknownSender(BadInput):
@@ -97,7 +102,7 @@ def read_notify(body: object, *, key: ApiKey, primary: str = "") -> Incoming:
     asked = read_as(NotifyBody, body)
     sender = asked.sender or (primary if key.is_operator else "") or "default"
     address = address_of(ChatRequest("", sender, "http", OPERATIONAL), key=key)
-    return _notice(asked, sender, address)
+    return replace(_notice(asked, sender, address), files=asked.attachments or ())
 
 
 def read_system_event(body: object, *, key: ApiKey) -> Incoming:
@@ -117,7 +122,8 @@ def read_inbound(body: object, *, source: Source, person: str, key: ApiKey) -> I
     asked = read_as(InboundBody, body)
     text = storable(f"[context] {asked.context}\n{asked.message}" if asked.context else asked.message)
     tier = asked.tier or "full"
-    return Incoming(text, person, source, tier, address_of(ChatRequest(text, person, "http", tier), key=key))
+    address = address_of(ChatRequest(text, person, "http", tier), key=key)
+    return Incoming(text, person, source, tier, address, files=asked.attachments or ())
 
 
 def _of_one_of(allowed: tuple[str, ...], body: object) -> object:

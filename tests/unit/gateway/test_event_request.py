@@ -112,6 +112,19 @@ def test_a_notice_that_can_not_be_taken_is_told_why(body: Any, says: str) -> Non
         read_notify(body, key=OURS)
 
 
+def test_files_come_with_notices_and_with_what_bridges_bring() -> None:
+    """As in the original; they are decoded within the operator's limits when the run is made."""
+    cat = {"content_type": "image/png", "data": "QUJD"}
+    body = {"message": "look", "attachments": [cat]}
+    notice = read_notify(body, key=ApiKey(OPERATOR))
+    brought = read_inbound(body, source="telegram", person="ada", key=ApiKey(OPERATOR))
+    for incoming in (notice, brought):
+        assert [(file.content_type, file.data) for file in incoming.files] == [("image/png", "QUJD")]
+    with pytest.raises(BadInput, match=r"attachments\[0\].data"):
+        read_notify({"message": "look", "attachments": [{"content_type": "image/png"}]}, key=ApiKey(OPERATOR))
+    assert read_system_event(body, key=ApiKey(OPERATOR)).files == ()
+
+
 def test_when_it_was_queued_is_told_by_the_run() -> None:
     """So all who ask with one idempotency key read the same."""
     run = new_id()
