@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import openai
+import psycopg
 import pytest
 from openai import OpenAI
 
@@ -12,6 +13,10 @@ from tests.scripted_model_server import Asked, Fail, Hang, Say, Script, Scripted
 from tests.stack import TOKEN, Process, Stack, client, model_toml, open_stack, wait_until
 
 COUNTED = Tokens(input=100, output=20, cache_read=30)
+PIXEL = (
+    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9"
+    "awAAAABJRU5ErkJggg=="
+)
 
 
 def words(content: str) -> str:
@@ -151,13 +156,32 @@ def test_a_run_that_asks_first_is_answered_in_the_next_message(stack: Stack) -> 
             assert "".join(chunk.choices[0].delta.content or "" for chunk in stream) == means
 
 
+def test_an_image_comes_along_and_nothing_is_fetched(stack: Stack) -> None:
+    """It is stored with its message, whichever form it came in; an address is refused before anything is."""
+    gateway, _ = stack.gateway(), stack.workers()
+    image = {"type": "image_url", "image_url": {"url": PIXEL}}
+    elsewhere = {"type": "image_url", "image_url": {"url": f"{gateway.url}/healthz"}}
+    with sdk(gateway) as ai:
+        seen: Any = [{"role": "user", "content": [{"type": "text", "text": "what is it?"}, image]}]
+        assert "what is it?" in str(ai.chat.completions.create(model="lucyd", messages=seen).choices[0].message.content)
+        item: Any = [{"role": "user", "content": [{"type": "input_image", "image_url": PIXEL, "detail": "auto"}]}]
+        assert ai.responses.create(model="lucyd", input=item).status == "completed"
+        far: Any = [{"role": "user", "content": [elsewhere]}]
+        with pytest.raises(openai.BadRequestError):
+            ai.chat.completions.create(model="lucyd", messages=far)
+    with psycopg.connect(stack.database_url) as database:
+        stored = database.execute("select content_type, count(*) from blobs group by 1").fetchall()
+    assert stored == [("image/png", 2)]
+
+
 def test_errors_are_raised_as_the_sdk_knows_them(stack: Stack, models: ScriptedModelServer) -> None:
     """Each status has its class; what has run and failed is not sent again by the SDK itself."""
     gateway, _ = stack.gateway(), stack.workers()
     messages = [say("[[script:broken]]")]
     with sdk(gateway) as ai:
-        with sdk(gateway, api_key="sk-nobody") as stranger, pytest.raises(openai.AuthenticationError):
+        with sdk(gateway, api_key="sk-nobody") as stranger, pytest.raises(openai.AuthenticationError) as refused:
             stranger.models.list()
+        assert refused.value.code == "invalid_api_key"
         for ask in (
             lambda: ai.models.retrieve("gpt-5"),
             lambda: ai.chat.completions.create(model="gpt-5", messages=messages),
