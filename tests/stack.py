@@ -155,13 +155,13 @@ def async_client(gateway: Process, **options: Any) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(base_url=gateway.url, headers=headers, timeout=60, **options)
 
 
-def wait_until(holds: Any, what: str, *, within: float = STARTS_WITHIN) -> None:
-    """Wait until ``holds()`` is true; fails the test, saying what was waited for."""
+def wait_until(holds: Any, what: str, *, within: float = STARTS_WITHIN, every: float = 0.02) -> None:
+    """Wait until ``holds()`` is true; fails the test, saying what was waited for. Looks ``every`` so many seconds."""
     end = time.monotonic() + within
     while not holds():
         if time.monotonic() > end:
             raise AssertionError(f"not within {within} s: {what}")
-        time.sleep(0.02)
+        time.sleep(every)
 
 
 def _ready(process: Process) -> bool:

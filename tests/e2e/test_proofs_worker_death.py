@@ -14,7 +14,7 @@ import pytest
 from tests.e2e.proofs import CountingModel, acted, answer, ask, check_histories, ends_told, percentile, rows
 from tests.e2e.test_make_run import Launched
 from tests.scripted_model_server import ScriptedModelServer
-from tests.stack import model_toml, wait_until
+from tests.stack import model_toml, unlimited, wait_until
 
 PLAIN = [f"plain-{number}" for number in range(40)]
 ACTING = [f"act-{number}" for number in range(30)]
@@ -44,10 +44,12 @@ def launched(models: ScriptedModelServer, tmp_path: Path, project: Path) -> Iter
     home.mkdir()
     config = home / "lucyd.toml"
     config.write_text(
-        model_toml(
-            "anthropic",
-            models.base_url("anthropic"),
-            extra="\n[worker]\nslots = 128\ninflight_tools = 64\n[fairness]\nwindow = 1.0\n",
+        unlimited(
+            model_toml(
+                "anthropic",
+                models.base_url("anthropic"),
+                extra="\n[worker]\nslots = 128\ninflight_tools = 64\n[fairness]\nwindow = 1.0\n",
+            )
         )
     )
     launcher = Launched(home, project, LUCYD_CONFIG=str(config))

@@ -102,6 +102,8 @@ def test_a_slash_is_a_command_and_two_are_a_message() -> None:
         (400, '{"error":"\\"message\\" field is required"}', '"message" field is required'),
         (408, '{"error":"processing timeout","run_id":"r-1"}', "r-1"),
         (503, '{"error":"queue full"}', "queue full; try again in 7 s"),
+        (429, '{"error":"rate limit exceeded"}', "asked too often, and this was not taken; try again in 7 s"),
+        (403, '{"error":"this key may not do that (needs read)"}', "may not do that (needs read)"),
         (404, "<h1>It works</h1>", "not Lucyd's gateway"),
         (500, "", "not Lucyd's gateway, or a broken one"),
         (500, '{"error":"internal error"}', "The gateway failed: internal error"),
