@@ -41,6 +41,7 @@ class Settings:
     token: str | None = field(repr=False)
     agent: str
     of_people: tuple[str, str, str]
+    idle_minutes: int
     models: tuple[str, ...]
     primary: str
     context_limit: int
@@ -72,6 +73,7 @@ class Settings:
             port=http.port,
             token=configuration.http_token,
             agent=configuration.agent.name,
+            idle_minutes=configuration.session.auto_reset.idle_minutes,
             of_people=(
                 configuration.user.name or NOBODY_NAMED,
                 configuration.behavior.primary_sender or configuration.behavior.notify_target,

@@ -34,9 +34,11 @@ from services.gateway.edge.notify_api import NotifyApi
 from services.gateway.edge.openai_api import OpenAIApi
 from services.gateway.edge.operation import Operation
 from services.gateway.edge.operator_api import OperatorApi
+from services.gateway.edge.records_api import RecordsApi
 from services.gateway.edge.run_control_api import RunControlApi
 from services.gateway.edge.session_api import SessionApi
 from services.gateway.edge.story_api import StoryApi
+from services.gateway.edge.upkeep_api import UpkeepApi
 from services.gateway.settings import LOOPBACK, Settings, no_open_door
 from shared.actions.cancel_run import cancel_run
 from shared.actions.keep_door import Doorkeeper
@@ -50,6 +52,7 @@ from shared.adapters.inmemory.windows import InMemoryWindows
 from shared.adapters.postgres.api_keys import PostgresApiKeys
 from shared.adapters.postgres.dead_letters import PostgresDeadLetters
 from shared.adapters.postgres.history import PostgresHistory
+from shared.adapters.postgres.records import PostgresRecords
 from shared.adapters.postgres.runs import PostgresRuns
 from shared.adapters.postgres.stock import PostgresStock
 from shared.adapters.postgres.stories import PostgresStories
@@ -164,10 +167,12 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             departure=departure,
             agent=settings.agent,
         )
+        records = PostgresRecords(foundation.database)
         intake = Intake(doorkeeper, wake_ups, control, settings.chat)
-        sessions = SessionApi(history, runs, bodies, settings.context_limit)
+        sessions = SessionApi(history, runs, bodies, settings.context_limit, records)
         operator = OperatorApi(
             history=history,
+            records=records,
             board=RedisMonitorBoard(foundation.redis),
             bodies=bodies,
             clock=clock,
@@ -183,6 +188,8 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             *MetricsApi(foundation.metrics.text, MEDIA_TYPE, stock).operations(),
             *chat.operations(),
             *openai.operations(),
+            *RecordsApi(records, bodies).operations(),
+            *UpkeepApi(intake, runs, waiting, records, bodies, settings.idle_minutes).operations(),
             *NotifyApi(intake, waiting, bodies, *settings.of_people).operations(),
             *RunControlApi(runs, history, control, wake_ups, waiting, bodies).operations(),
             *sessions.operations(),

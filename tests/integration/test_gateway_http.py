@@ -64,7 +64,11 @@ def test_what_can_not_be_taken_changes_nothing(stack: Stack) -> None:
             (http.get("/api/v1/nowhere"), 404, "not found"),
             (http.get("/api/v1/runs/abc"), 400, "a run is named by its id"),
             (http.get("/api/v1/runs/01890000-0000-7000-8000-000000000000"), 404, "no such run"),
-            (http.get("/api/v1/cost?period=month"), 400, '"period" must be today, week or all'),
+            (
+                http.get("/api/v1/cost?period=month"),
+                400,
+                '"period" must be today, week, all or a month (2026-05)',
+            ),
             (http.post("/api/v1/sessions/reset", json={}), 400, '"target" must be a non-empty string'),
         ]
         for reply, status, sentence in refusals:

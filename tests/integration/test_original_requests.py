@@ -1,10 +1,12 @@
 """Every documented request of the original, replayed against a real gateway and a real worker: keys and codes."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import httpx2
+import psycopg
 import pytest
 
 from tests.scripted_model_server import Fail, Say, Script, ScriptedModelServer
@@ -145,3 +147,117 @@ def test_what_bridges_bring_is_answered_as_a_chat(http: httpx2.Client) -> None:
     assert "session_id" in failed
     _same_everywhere(http.post("/api/v1/inbound/telegram", json={}), 400)
     assert _same_everywhere(http.post("/api/v1/inbound/whatsapp", json={"message": "x"}), 501)["error"]
+
+
+def test_sessions_histories_and_costs_have_the_names_of_both_generations(http: httpx2.Client) -> None:
+    """Tools of either read what they know; a session is found by its contact as well as by its id."""
+    chat = http.post("/api/v1/chat", json={"message": "[[script:say]]", "sender": "Ada"}).json()
+    (session,) = _same_everywhere(http.get("/api/v1/sessions"), 200)["sessions"]
+    assert session.keys() >= {
+        "session_id", "contact", "created_at", "model", "message_count", "compaction_count", "context_tokens",
+        "context_pct", "cost_usd", "cost", "log_files", "log_bytes",
+    }  # fmt: skip
+    assert (session["session_id"], session["contact"]) == (chat["session_id"], "http-Ada")
+    for name in (chat["session_id"], "http-Ada", "HTTP-ADA", "ada"):
+        history = _same_everywhere(http.get(f"/api/v1/sessions/{name}/history"), 200)
+        assert history["session_id"] == chat["session_id"]
+        assert [event["role"] for event in history["events"]] == ["user", "assistant"]
+    assert _same_everywhere(http.get("/api/v1/sessions/nobody/history?full=1"), 200)["events"] == []
+    for period in ("today", "week", "all"):
+        cost = _same_everywhere(http.get(f"/api/v1/cost?period={period}"), 200)
+        assert cost["period"] == period
+        assert cost["total_cost"] > 0
+        assert cost["models"][0].keys() >= {
+            "model", "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "cost_usd",
+        }  # fmt: skip
+    month = datetime.now(UTC).strftime("%Y-%m")
+    bill = _same_everywhere(http.get(f"/api/v1/cost?period={month}"), 200)
+    assert (bill["billing_period"], bill["currency"], bill["truncated"]) == (month, "USD", False)
+    assert [record["run"] for record in bill["records"]] == [chat["run_id"]]
+    assert bill["total_cost"] == sum(record["cost"] for record in bill["records"])
+    assert http.get("/api/v1/cost?period=1999-01").json()["records"] == []
+    for wrong in ("month", "2026-13", "2026-5", "0000-01", "2026-05x"):
+        _same_everywhere(http.get(f"/api/v1/cost?period={wrong}"), 400)
+
+
+def test_runs_are_listed_by_session_and_state(http: httpx2.Client) -> None:
+    """The newest first, never more than asked for."""
+    chats = [
+        http.post("/api/v1/chat", json={"message": f"[[script:{script}]]", "sender": sender}).json()
+        for script, sender in (("say", "ada"), ("say", "bob"), ("fail", "bob"))
+    ]
+    ids = [chat["run_id"] for chat in chats]
+
+    def listed(query: str) -> list[str]:
+        return [run["run_id"] for run in _same_everywhere(http.get(f"/api/v1/runs{query}"), 200)["runs"]]
+
+    assert listed("") == ids[::-1]
+    assert listed("?limit=1") == ids[2:]
+    assert listed("?state=failed") == ids[2:]
+    assert listed(f"?session={chats[0]['session_id']}&state=done") == ids[:1]
+    assert listed("?state=waiting") == []
+    for wrong in ("?state=lost", "?limit=0", "?limit=201", "?limit=x", "?session=ada"):
+        _same_everywhere(http.get(f"/api/v1/runs{wrong}"), 400)
+
+
+def test_the_status_and_the_monitor_are_told(http: httpx2.Client) -> None:
+    """Both names of the model; the status needs no token, as in the original."""
+    http.post("/api/v1/chat", json={"message": "[[script:say]]"})
+    status = _same_everywhere(http.get("/api/v1/status", headers={"Authorization": ""}), 200)
+    assert status.keys() >= {
+        "status", "pid", "uptime_seconds", "channel", "models", "model", "active_sessions", "today_cost", "queue_depth",
+    }  # fmt: skip
+    assert _same_everywhere(http.get("/api/v1/monitor"), 200)["state"]
+
+
+def test_sessions_are_reset_by_all_the_names_they_have(http: httpx2.Client) -> None:
+    """``all``, a contact, an id; and ``false`` with a reason where there is nothing."""
+    reset = "/api/v1/sessions/reset"
+    chats = [
+        http.post("/api/v1/chat", json={"message": "[[script:say]]", "sender": sender}).json()
+        for sender in ("ada", "bob", "eve")
+    ]
+    by_contact = _same_everywhere(http.post(reset, json={"target": "http-ada"}), 200)
+    assert (by_contact["reset"], by_contact["target"], by_contact["type"]) == (True, "http-ada", "contact")
+    by_id = _same_everywhere(http.post(reset, json={"target": chats[1]["session_id"]}), 200)
+    assert (by_id["reset"], by_id["type"]) == (True, "session_id")
+    everything = _same_everywhere(http.post(reset, json={"target": "all"}), 200)
+    assert (everything["reset"], everything["target"], everything["count"]) == (True, "all", 1)
+    none = _same_everywhere(http.post(reset, json={"target": "ada"}), 200)
+    assert none["reset"] is False
+    assert none["reason"]
+    wrong = _same_everywhere(http.post(reset, json={"target": ""}), 400)
+    assert wrong["error"] == '"target" must be a non-empty string'
+
+
+def test_a_session_is_compacted_when_somebody_asks(http: httpx2.Client) -> None:
+    """200 when it was, 202 with the reason when not; whatever its size."""
+    nothing = _same_everywhere(http.post("/api/v1/compact"), 202)
+    assert (nothing["status"], nothing["reason"]) == ("skipped", "there is no session to compact")
+    chats = [http.post("/api/v1/chat", json={"message": "[[script:say]]", "sender": "ada"}).json()]
+    early = _same_everywhere(http.post("/api/v1/compact"), 202)
+    assert (early["status"], early["session"]) == ("skipped", chats[0]["session_id"])
+    assert early["reason"]
+    chats += [http.post("/api/v1/chat", json={"message": "[[script:say]]", "sender": "ada"}).json() for _ in range(3)]
+    done = _same_everywhere(http.post("/api/v1/compact"), 200)
+    assert (done["status"], done["session"]) == ("completed", chats[0]["session_id"])
+    (session,) = http.get("/api/v1/sessions").json()["sessions"]
+    assert session["compaction_count"] == 1
+
+
+def test_an_evolution_is_not_promised(http: httpx2.Client) -> None:
+    """There is no routine behind it, so nothing is queued."""
+    assert _same_everywhere(http.post("/api/v1/evolve"), 501)["error"]
+
+
+def test_sessions_that_rest_are_closed_when_somebody_asks(http: httpx2.Client, stack: Stack) -> None:
+    """Those that were used lately stay."""
+    for sender in ("ada", "bob"):
+        http.post("/api/v1/chat", json={"message": "[[script:say]]", "sender": sender})
+    path = "/api/v1/sessions/auto-reset"
+    assert _same_everywhere(http.post(path, json={}), 200)["count"] == 0
+    with psycopg.connect(stack.database_url, autocommit=True) as database:
+        database.execute("update sessions set updated_at = now() - interval '61 minutes' where contact = 'http-ada'")
+    closed = _same_everywhere(http.post(path, json={}), 200)
+    assert (closed["reset"], closed["count"], closed["idle_minutes"]) == (True, 1, 60)
+    assert [session["contact"] for session in http.get("/api/v1/sessions").json()["sessions"]] == ["http-bob"]

@@ -3,6 +3,7 @@
 import os
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import cast
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -10,17 +11,22 @@ from starlette.responses import Response
 from services.gateway.edge.bodies import Bodies
 from services.gateway.edge.door import key_of
 from services.gateway.edge.operation import Operation, Reply
+from services.gateway.edge.records_api import all_or_own
 from services.gateway.ports import MonitorBoard
 from services.gateway.rules.chat_request import CostQuery
-from services.gateway.rules.lucyd_dialect import cost_body, monitor_body
+from services.gateway.rules.lucyd_dialect import bill_body, cost_body, monitor_body
+from services.gateway.rules.record_request import month_of
 from services.gateway.rules.reply_shapes import CostReply, MonitorReply, StatusReply
 from services.gateway.rules.request_body import read_as
 from shared.errors import LucydError
 from shared.ports.clock import Clock
-from shared.ports.history import History
+from shared.ports.history import History, Period
+from shared.ports.records import Records
 
 STATUS = "/api/v1/status"
 TAG = "the house"
+MOST_CALLS = 5000
+"""Of a month's single calls, the newest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +34,7 @@ class OperatorApi:
     """``started`` is the clock's monotonic time at the start of this gateway."""
 
     history: History
+    records: Records
     board: MonitorBoard
     bodies: Bodies
     clock: Clock
@@ -75,9 +82,12 @@ class OperatorApi:
         """Costs of a period by model: the key's own, of the whole house for the operator."""
         try:
             period = read_as(CostQuery, dict(request.query_params)).period
-            key = key_of(request)
-            costs = await self.history.costs(period, principal=None if key.is_operator else key.principal)
-            return self.bodies.json(cost_body(period, costs))
+            month, whose = month_of(period), all_or_own(request)
+            if month is None:
+                costs = await self.history.costs(cast(Period, period), principal=whose.principal)
+                return self.bodies.json(cost_body(period, costs))
+            bill = await self.records.bill(whose, month=month, limit=MOST_CALLS)
+            return self.bodies.json(bill_body(period, bill, limit=MOST_CALLS))
         except LucydError as fault:
             return self.bodies.error(fault)
 

@@ -10,12 +10,14 @@ from starlette.responses import Response
 from services.gateway.edge.bodies import Bodies, read_json
 from services.gateway.edge.door import scope_of
 from services.gateway.edge.operation import Operation, Reply
-from services.gateway.rules.chat_request import HistoryQuery, ResetBody, read_reset_target
+from services.gateway.rules.chat_request import UNFIT, HistoryQuery, ResetBody, read_reset_target
 from services.gateway.rules.lucyd_dialect import history_events, session_body
 from services.gateway.rules.reply_shapes import HistoryReply, ResetReply, SessionsReply
 from shared.errors import LucydError
 from shared.ids import new_id
 from shared.ports.history import History
+from shared.ports.records import Records
+from shared.ports.records import Whose as RecordsOf
 from shared.ports.runs import Inbox, Reset
 
 SMALL_BODY = 65_536
@@ -40,6 +42,7 @@ class SessionApi:
     inbox: Inbox
     bodies: Bodies
     context_limit: int
+    records: Records
 
     def operations(self) -> list[Operation]:
         """What they do."""
@@ -72,12 +75,20 @@ class SessionApi:
         identifier = request.path_params["id"]
         full = request.query_params.get("full", "").lower() in YES
         try:
-            rows = await self.history.messages(UUID(identifier), **_whose(request))
-        except ValueError:
-            rows = ()
+            session = await self._session(request, identifier)
+            rows = await self.history.messages(session, **_whose(request)) if session is not None else ()
         except LucydError as fault:
             return self.bodies.error(fault)
-        return self.bodies.json({"session_id": identifier, "events": history_events(rows, source="user", full=full)})
+        found = str(session) if session is not None else identifier
+        return self.bodies.json({"session_id": found, "events": history_events(rows, source="user", full=full)})
+
+    async def _session(self, request: Request, name: str) -> UUID | None:
+        """A session by its id, or the open one of a contact; upper and lower case are one."""
+        try:
+            return UUID(name)
+        except ValueError:
+            known = UNFIT.search(name) is None
+            return await self.records.session_of(name, RecordsOf(**_whose(request))) if known else None
 
     async def reset(self, request: Request) -> Response:
         """Close open sessions by target: ``all``, a contact, a conversation key or a session id."""

@@ -118,12 +118,17 @@ class EventsQuery(RequestQuery):
     )
 
 
+PERIOD = r"^(today|week|all|[12][0-9]{3}-(0[1-9]|1[0-2]))\Z"
+
+
 class CostQuery(RequestQuery):
     """Which costs."""
 
-    period: Literal["today", "week", "all"] = Field("today", description="Days begin at midnight UTC.")
+    period: Annotated[str, Field(pattern=PERIOD, json_schema_extra={"pattern": PERIOD.replace(r"\Z", "$")})] = Field(
+        "today", description="`today`, `week`, `all`, or a month such as `2026-05`. Days begin at midnight UTC."
+    )
 
-    says: ClassVar[Mapping[str, str]] = {"period": '"period" must be today, week or all'}
+    says: ClassVar[Mapping[str, str]] = {"period": '"period" must be today, week, all or a month (2026-05)'}
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from shared.domain.chat import ContentBlock
 from shared.domain.run import Question
 from shared.ports.dead_letters import DeadLetter
 from shared.ports.history import HistoryRow, ModelCost, SessionSummary, StoredRun
+from shared.ports.records import Bill
 
 TOOL_RESULT_CHARS = 500
 
@@ -117,6 +118,18 @@ def cost_body(period: str, costs: Sequence[ModelCost]) -> dict[str, Any]:
             }
             for cost in costs
         ],
+    }
+
+
+def bill_body(period: str, bill: Bill, *, limit: int) -> dict[str, Any]:
+    """Body of GET /api/v1/cost for a month: the same, and its single calls."""
+    currencies = sorted({cost.currency for cost in bill.models})
+    return {
+        **cost_body(period, bill.models),
+        "billing_period": period,
+        "currency": ", ".join(currencies),
+        "records": [{**call, "cost": float(call["cost"])} for call in bill.calls],
+        "truncated": len(bill.calls) == limit,
     }
 
 

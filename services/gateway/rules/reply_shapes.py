@@ -202,6 +202,10 @@ class CostReply(Named):
     period: str
     total_cost: float
     models: list[CostOfModel]
+    billing_period: str | None = None
+    currency: str | None = None
+    records: list[dict[str, Any]] | None = None
+    truncated: bool | None = None
 
 
 class MonitorReply(Named):

@@ -132,8 +132,9 @@ def test_periods_are_those_of_the_original() -> None:
     """An unknown period is an error, not everything."""
     assert read_as(CostQuery, {}).period == "today"
     assert read_as(CostQuery, {"period": "week"}).period == "week"
+    assert read_as(CostQuery, {"period": "2026-05"}).period == "2026-05"
     with pytest.raises(BadInput, match="period"):
-        read_as(CostQuery, {"period": "2026-11"})
+        read_as(CostQuery, {"period": "2026-13"})
 
 
 def test_a_broken_traceparent_is_left_out() -> None:

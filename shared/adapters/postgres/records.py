@@ -1,0 +1,105 @@
+"""Rows for people: runs, calls, sessions, files."""
+
+from collections.abc import Sequence
+from datetime import date, timedelta
+from decimal import Decimal
+from uuid import UUID
+
+from shared.adapters.postgres.pool import Database
+from shared.domain.money import Usage
+from shared.domain.run import Address, RunState
+from shared.ports.history import ModelCost, StoredRun
+from shared.ports.records import Bill, KnownFiles, OpenSession, Whose
+
+# Ids begin with the time, so the primary key gives the newest first without a sort.
+RUNS = """
+select id, conversation, principal, session, ordinal, kind, state, attempts, accepted_at, finished_at, outcome
+from runs
+where (%s::text is null or principal = %s or (%s and principal not like 'key:%%'))
+  and (%s::uuid is null or session = %s) and (%s::text is null or state = %s)
+order by id desc limit %s
+"""
+MONTH = """
+from costs where at >= %s::date::timestamp at time zone 'UTC'
+  and at < (%s::date + interval '1 month') at time zone 'UTC'
+  and (%s::text is null or principal = %s or (%s and principal not like 'key:%%'))
+"""
+MODELS = f"""
+select model, sum(input_tokens)::bigint, sum(output_tokens)::bigint, sum(cache_read_tokens)::bigint,
+       sum(cache_write_tokens)::bigint, sum(cost), currency, count(*) {MONTH}
+group by model, currency order by sum(cost) desc, model
+"""
+COLUMNS = (
+    "call_id", "at", "run", "session", "conversation", "call_type", "provider", "model", "input_tokens",
+    "output_tokens", "cache_read_tokens", "cache_write_tokens", "cost", "currency", "latency_ms", "estimated",
+)  # fmt: skip
+CALLS = f"select {', '.join(COLUMNS)} {MONTH} order by at desc limit %s"
+SESSION_OF = """
+select s.id from sessions s join conversations c on c.key = s.conversation
+where s.closed_at is null
+  and (%s::text is null or c.principal = %s or (%s and c.principal not like 'key:%%'))
+  and lower(%s) in (lower(s.conversation), lower(s.contact),
+                    case when starts_with(s.contact, c.channel || '-')  -- the bare sender
+                         then lower(substr(s.contact, length(c.channel) + 2)) end)
+order by s.updated_at desc limit 1
+"""
+LARGEST = """
+select s.id, c.key, c.channel, c.principal, c.contact
+from sessions s join conversations c on c.key = s.conversation
+where s.closed_at is null and c.channel <> 'system'
+  and (%s::text is null or c.principal = %s or (%s and c.principal not like 'key:%%'))
+order by s.context_tokens desc, s.updated_at desc limit 1
+"""
+IDLE = """
+select s.conversation from sessions s join conversations c on c.key = s.conversation
+where s.closed_at is null and s.updated_at < now() - %s
+  and (%s::text is null or c.principal = %s or (%s and c.principal not like 'key:%%'))
+  and not exists (select 1 from runs r where r.conversation = s.conversation
+                  and r.state in ('accepted', 'running', 'waiting'))
+order by s.updated_at limit %s
+"""
+FILES = "select count(*), max(scanned_at) from files"
+
+
+class PostgresRecords:
+    """``Records`` of the ports."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def runs(
+        self, whose: Whose, *, session: UUID | None, state: RunState | None, limit: int
+    ) -> Sequence[StoredRun]:
+        """See ``Records.runs``."""
+        parameters = (whose.principal, whose.principal, whose.keyless, session, session, state, state, limit)
+        return [StoredRun(*row) for row in await self._database.rows(RUNS, parameters)]
+
+    async def bill(self, whose: Whose, *, month: date, limit: int) -> Bill:
+        """See ``Records.bill``."""
+        parameters = (month, month, whose.principal, whose.principal, whose.keyless)
+        models = [
+            ModelCost(row[0], Usage(row[1], row[2], row[3], row[4]), Decimal(row[5]), row[6], row[7])
+            for row in await self._database.rows(MODELS, parameters)
+        ]
+        calls = await self._database.rows(CALLS, (*parameters, limit))
+        return Bill(models, [dict(zip(COLUMNS, row, strict=True)) for row in calls])
+
+    async def session_of(self, contact: str, whose: Whose) -> UUID | None:
+        """See ``Records.session_of``."""
+        rows = await self._database.rows(SESSION_OF, (whose.principal, whose.principal, whose.keyless, contact))
+        return rows[0][0] if rows else None
+
+    async def largest(self, whose: Whose) -> OpenSession | None:
+        """See ``Records.largest``."""
+        rows = await self._database.rows(LARGEST, (whose.principal, whose.principal, whose.keyless))
+        return OpenSession(rows[0][0], Address(*rows[0][1:])) if rows else None
+
+    async def idle(self, whose: Whose, *, longer_than: timedelta, limit: int) -> Sequence[str]:
+        """See ``Records.idle``."""
+        parameters = (longer_than, whose.principal, whose.principal, whose.keyless, limit)
+        return [row[0] for row in await self._database.rows(IDLE, parameters)]
+
+    async def files(self) -> KnownFiles:
+        """See ``Records.files``."""
+        ((count, read_at),) = await self._database.rows(FILES)
+        return KnownFiles(count, read_at)

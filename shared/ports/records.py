@@ -1,0 +1,72 @@
+"""What is looked up for people row by row: runs, calls that were paid, sessions by what they are like, known files."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Any, Protocol
+from uuid import UUID
+
+from shared.domain.run import Address, RunState
+from shared.ports.history import ModelCost, StoredRun
+
+
+@dataclass(frozen=True, slots=True)
+class Whose:
+    """``principal`` ``None``: everybody's; with ``keyless`` also what belongs to no API key."""
+
+    principal: str | None
+    keyless: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSession:
+    """An open session and where it stands."""
+
+    id: UUID
+    address: Address
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """A month: by model, and its newest ``calls``, as they stand in ``costs``."""
+
+    models: Sequence[ModelCost]
+    calls: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFiles:
+    """How many files of the workspace are known, and when one was last read anew."""
+
+    count: int
+    read_at: datetime | None
+
+
+class Records(Protocol):
+    """Reads; nothing here changes anything. All raise ``TryLater``."""
+
+    async def runs(
+        self, whose: Whose, *, session: UUID | None, state: RunState | None, limit: int
+    ) -> Sequence[StoredRun]:
+        """Runs, the newest first."""
+        ...
+
+    async def bill(self, whose: Whose, *, month: date, limit: int) -> Bill:
+        """What a month has cost, beginning at midnight UTC of that day. ``limit`` bounds the calls, not the sums."""
+        ...
+
+    async def session_of(self, contact: str, whose: Whose) -> UUID | None:
+        """The open session of a contact, a conversation key or a bare sender, upper and lower case being one."""
+        ...
+
+    async def largest(self, whose: Whose) -> OpenSession | None:
+        """The open session with the fullest context; those of machines are left out."""
+        ...
+
+    async def idle(self, whose: Whose, *, longer_than: timedelta, limit: int) -> Sequence[str]:
+        """Conversations whose open session rests for so long and has no run under way."""
+        ...
+
+    async def files(self) -> KnownFiles:
+        """What the indexer knows."""
+        ...
