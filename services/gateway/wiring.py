@@ -28,12 +28,14 @@ from services.gateway.edge.event_stream import Seats
 from services.gateway.edge.hang_up import REASON
 from services.gateway.edge.health_api import HealthApi
 from services.gateway.edge.intake import Intake
+from services.gateway.edge.jobs_api import JobsApi
 from services.gateway.edge.meter import Meter
 from services.gateway.edge.metrics_api import House, MetricsApi
 from services.gateway.edge.notify_api import NotifyApi
 from services.gateway.edge.openai_api import OpenAIApi
 from services.gateway.edge.operation import Operation
 from services.gateway.edge.operator_api import OperatorApi
+from services.gateway.edge.plugins_api import PluginsApi
 from services.gateway.edge.records_api import RecordsApi
 from services.gateway.edge.run_control_api import RunControlApi
 from services.gateway.edge.session_api import SessionApi
@@ -59,6 +61,7 @@ from shared.adapters.postgres.stories import PostgresStories
 from shared.adapters.postgres.webhooks import PostgresWebhooks
 from shared.adapters.redis.announcements import RedisAnnouncements
 from shared.adapters.redis.control import RedisControl
+from shared.adapters.redis.late_desk import open_late_desk
 from shared.adapters.redis.monitor_board import RedisMonitorBoard
 from shared.adapters.redis.queue_depths import RedisQueueDepths
 from shared.adapters.redis.run_streams import RedisRunStreams
@@ -167,6 +170,8 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             departure=departure,
             agent=settings.agent,
         )
+        assert settings.redis_url is not None  # noqa: S101 - the foundation has refused otherwise
+        desk = await stack.enter_async_context(open_late_desk(settings.redis_url))
         records = PostgresRecords(foundation.database)
         intake = Intake(doorkeeper, wake_ups, control, settings.chat)
         sessions = SessionApi(history, runs, bodies, settings.context_limit, records)
@@ -188,6 +193,8 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             *MetricsApi(foundation.metrics.text, MEDIA_TYPE, stock).operations(),
             *chat.operations(),
             *openai.operations(),
+            *JobsApi(desk, records, clock, bodies).operations(),
+            *PluginsApi(bodies).operations(),
             *RecordsApi(records, bodies).operations(),
             *UpkeepApi(intake, runs, waiting, records, bodies, settings.idle_minutes).operations(),
             *NotifyApi(intake, waiting, bodies, *settings.of_people).operations(),

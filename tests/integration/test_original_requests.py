@@ -261,3 +261,31 @@ def test_sessions_that_rest_are_closed_when_somebody_asks(http: httpx2.Client, s
     closed = _same_everywhere(http.post(path, json={}), 200)
     assert (closed["reset"], closed["count"], closed["idle_minutes"]) == (True, 1, 60)
     assert [session["contact"] for session in http.get("/api/v1/sessions").json()["sessions"]] == ["http-bob"]
+
+
+def test_jobs_are_put_on_their_queues_and_reported_on(http: httpx2.Client, stack: Stack) -> None:
+    """202 with an id; what became of it can be asked until a day later."""
+    waiting = {}
+    for name, body in (("index", {"full": True}), ("consolidate", None), ("maintain", None)):
+        queued = _same_everywhere(http.post(f"/api/v1/{name}", json=body), 202)
+        assert queued["status"] == "queued"
+        waiting[name] = queued["job_id"]
+        job = _same_everywhere(http.get(f"/api/v1/jobs/{queued['job_id']}"), 200)
+        assert (job["state"], job["queue"], job["ended_at"]) == ("queued", f"lucyd-{name}", None)
+    stack.start("consolidator")
+    job = f"/api/v1/jobs/{waiting['maintain']}"
+    wait_until(lambda: http.get(job).json()["state"] == "finished", "the job was done")
+    done = _same_everywhere(http.get(job), 200)
+    assert done["result"]
+    assert done["error"] is None
+    _same_everywhere(http.get("/api/v1/jobs/nothing"), 404)
+    assert _same_everywhere(http.post("/api/v1/index", json={"full": "yes"}), 400)["error"]
+    status = _same_everywhere(http.get("/api/v1/index/status"), 200)
+    assert status.keys() >= {"db_exists", "indexed_files", "total_chunks", "pending_files", "stale_files"}
+    assert (status["db_exists"], status["indexed_files"]) == (True, 0)
+
+
+def test_no_plugin_is_pretended(http: httpx2.Client) -> None:
+    """The list is empty, and none of them is well or ill."""
+    assert _same_everywhere(http.get("/api/v1/plugins"), 200)["plugins"] == []
+    assert _same_everywhere(http.get("/api/v1/plugins/tts/health"), 404)["error"]
