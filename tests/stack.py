@@ -16,6 +16,8 @@ from typing import Any
 
 import httpx2
 
+from tests.told_statuses import is_told, is_told_later
+
 PROJECT = Path(__file__).resolve().parent.parent
 TOKEN = "test-token-0123456789"
 STARTS_WITHIN = 20.0
@@ -146,13 +148,15 @@ def open_stack(folder: Path, database_url: str, redis_url: str, toml: str) -> It
 def client(gateway: Process, **options: Any) -> httpx2.Client:
     """An HTTP client that may come in."""
     headers = {"Authorization": f"Bearer {TOKEN}"}
-    return httpx2.Client(base_url=gateway.url, headers=headers, timeout=30, **options)
+    hooks = {"response": [is_told]}
+    return httpx2.Client(base_url=gateway.url, headers=headers, timeout=30, event_hooks=hooks, **options)
 
 
 def async_client(gateway: Process, **options: Any) -> httpx2.AsyncClient:
     """The same for many requests at once."""
     headers = {"Authorization": f"Bearer {TOKEN}"}
-    return httpx2.AsyncClient(base_url=gateway.url, headers=headers, timeout=60, **options)
+    hooks = {"response": [is_told_later]}
+    return httpx2.AsyncClient(base_url=gateway.url, headers=headers, timeout=60, event_hooks=hooks, **options)
 
 
 def wait_until(holds: Any, what: str, *, within: float = STARTS_WITHIN, every: float = 0.02) -> None:

@@ -1,12 +1,10 @@
 """The written house says what is there: links, files, targets, words, keys, routes, events, tools."""
 
 import inspect
-import pkgutil
 import re
 import tomllib
 from collections.abc import Iterator
 from datetime import timedelta
-from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args
 from uuid import UUID
@@ -21,11 +19,10 @@ from services.agent_worker.edge.tools.read import ReadTool
 from services.agent_worker.edge.tools.session_status import SessionStatusTool
 from services.agent_worker.edge.tools.write import WriteTool
 from services.agent_worker.ports import Tool
-from services.gateway import edge as gateway_edge
-from services.gateway.edge.operation import Operation
 from shared.messages import routes
 from shared.messages.run_events import EventType
 from shared.runtime.configuration.sections.tools import Tools
+from tests.told_statuses import gateway_operations
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -134,17 +131,6 @@ def test_the_documented_redis_keys_are_those_of_the_code() -> None:
     """Operators and clients rely on these names."""
     written = re.findall(r"^\| `([^`]+)` \|", section_of("docs/operations.md", "Redis keys"), re.MULTILINE)
     assert sorted(written) == sorted(redis_keys())
-
-
-def gateway_operations() -> list[Operation]:
-    """Every operation that a class of the gateway's edge offers."""
-    found: list[Operation] = []
-    for module in pkgutil.iter_modules(gateway_edge.__path__):
-        edge = import_module(f"{gateway_edge.__name__}.{module.name}")
-        for each in vars(edge).values():
-            if inspect.isclass(each) and each.__module__ == edge.__name__ and hasattr(each, "operations"):
-                found += object.__new__(each).operations()  # they are named without anything the class needs
-    return found
 
 
 def test_the_documented_routes_are_those_of_the_gateway() -> None:

@@ -9,7 +9,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from services.gateway.edge.api_page import page_of, policy_of
 from services.gateway.edge.openapi import document, open_path
 from services.gateway.rules.example_value import example_of
-from tests.house.test_docs import gateway_operations
+from tests.told_statuses import gateway_operations
 
 OPERATIONS = gateway_operations()
 DOCUMENT = document(OPERATIONS, version="0.0.0", description="A <b>bold</b> `claim`.")
