@@ -1,15 +1,23 @@
 """``POST /v1/embeddings``: what a client may ask."""
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from services.gateway.rules.openai_turns import read_openai
 from services.gateway.rules.request_body import RequestBody
 
 Texts = Annotated[list[str], Field(min_length=1)]
-Token = Annotated[int, Field(ge=0, le=2**31 - 1)]
+
+
+def _whole(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Token = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=2**31 - 1)]
+"""A whole number; JSON does not tell 7 from 7.0."""
+
 Tokens = Annotated[list[Token], Field(min_length=1)]
 
 
