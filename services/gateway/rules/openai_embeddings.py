@@ -15,7 +15,7 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-Token = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=2**31 - 1)]
+Token = Annotated[int, Field(ge=0, le=2**31 - 1), BeforeValidator(_whole)]
 """A whole number; JSON does not tell 7 from 7.0."""
 
 Tokens = Annotated[list[Token], Field(min_length=1)]
