@@ -19,6 +19,9 @@ expected-statuses = ["2xx", "3xx", "4xx", 501]
 """
 """501 stands where the original names a route that there is not; elsewhere it would not be documented."""
 
+DOCUMENT = "/openapi.json"
+"""Not walked: the fuzzer leaves out the address that it has the document from."""
+
 EXAMPLES = int(os.environ.get("LUCYD_FUZZ_EXAMPLES", "5"))
 """Of each operation and phase at most; ``make fuzz EXAMPLES=200`` makes thousands of requests."""
 
@@ -47,9 +50,10 @@ def test_every_operation_keeps_its_word(stack: Stack, tmp_path: Path) -> None:
     document = httpx2.get(f"{gateway.url}/openapi.json").json()
     told = fuzz(f"{gateway.url}/openapi.json", tmp_path)
     assert told.returncode == 0, told.stdout
-    walked = re.search(r"Operations:\s+Tested: (\d+)|Tested: (\d+)", told.stdout)
+    walked = re.search(r"Tested: (\d+)", told.stdout)
     assert walked is not None, told.stdout
-    assert int(walked[1] or walked[2]) == sum(len(methods) for methods in document["paths"].values()), told.stdout
+    there = sum(len(methods) for path, methods in document["paths"].items() if path != DOCUMENT)
+    assert int(walked[1]) == there, told.stdout
     for process in stack.processes:
         assert "Traceback" not in text_of(process)
 
