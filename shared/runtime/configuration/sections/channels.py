@@ -92,9 +92,9 @@ class Http:
     max_attachment_bytes: Positive = 10_485_760
     max_streams: Positive = 2000
     slow_client_seconds: Seconds = 20.0
-    rate_limit: Count = 30
+    rate_limit: Count = 60_000
     rate_window: Positive = 60
-    status_rate_limit: Count = 60
+    status_rate_limit: Count = 60_000
     failed_login_limit: Count = 10
     access_log: bool = True
     callback_url: Address = ""
