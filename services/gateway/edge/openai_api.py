@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -65,6 +66,9 @@ NEVER_AGAIN = {"x-should-retry": "false"}
 
 HOW_IT_IS_TOLD = frozenset({"stream", "stream_options"})
 """What a repeated request may say otherwise: an answer that was lost may be asked for again as a stream."""
+
+ANSWERS_WITHIN = timedelta(seconds=590)
+"""The official SDKs hang up after ten minutes and ask again, which would make a second run."""
 
 TIMEOUT = "the reply was not there in time; the run goes on"
 
@@ -192,10 +196,10 @@ class OpenAIApi:
         with self.waiting.expect(new.id) as expected:
             accepted = await self._accept(new)
             if accepted.run == new.id:
-                return self._reply(new, accepted.run, await expected.outcome(within=self.manner.wait), make)
+                return self._reply(new, accepted.run, await expected.outcome(within=min(self.manner.wait, ANSWERS_WITHIN)), make)
         with self.waiting.expect(accepted.run) as expected:  # an idempotency key found an earlier run
             self.waiting.look_now(accepted.run)
-            return self._reply(new, accepted.run, await expected.outcome(within=self.manner.wait), make)
+            return self._reply(new, accepted.run, await expected.outcome(within=min(self.manner.wait, ANSWERS_WITHIN)), make)
 
     def _reply(self, new: NewRun, run: UUID, outcome: Mapping[str, Any] | Question | None, make: Make) -> Response:
         answer = answer_of(run, outcome)
