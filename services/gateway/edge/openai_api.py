@@ -196,10 +196,14 @@ class OpenAIApi:
         with self.waiting.expect(new.id) as expected:
             accepted = await self._accept(new)
             if accepted.run == new.id:
-                return self._reply(new, accepted.run, await expected.outcome(within=min(self.manner.wait, ANSWERS_WITHIN)), make)
+                return self._reply(
+                    new, accepted.run, await expected.outcome(within=min(self.manner.wait, ANSWERS_WITHIN)), make
+                )
         with self.waiting.expect(accepted.run) as expected:  # an idempotency key found an earlier run
             self.waiting.look_now(accepted.run)
-            return self._reply(new, accepted.run, await expected.outcome(within=min(self.manner.wait, ANSWERS_WITHIN)), make)
+            return self._reply(
+                new, accepted.run, await expected.outcome(within=min(self.manner.wait, ANSWERS_WITHIN)), make
+            )
 
     def _reply(self, new: NewRun, run: UUID, outcome: Mapping[str, Any] | Question | None, make: Make) -> Response:
         answer = answer_of(run, outcome)
