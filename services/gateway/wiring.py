@@ -10,6 +10,7 @@ from datetime import timedelta
 from functools import partial
 
 from services.gateway.actions.decide_dead import Terms
+from services.gateway.actions.end_with_client import end_with_client
 from services.gateway.actions.limit_requests import Turnstile
 from services.gateway.actions.look_up_key import Keyring
 from services.gateway.actions.send_webhooks import WebhookSender
@@ -25,7 +26,6 @@ from services.gateway.edge.dead_api import DeadApi
 from services.gateway.edge.document_api import DocumentApi
 from services.gateway.edge.door import TokenDoor
 from services.gateway.edge.event_stream import Seats
-from services.gateway.edge.hang_up import REASON
 from services.gateway.edge.health_api import HealthApi
 from services.gateway.edge.intake import Intake
 from services.gateway.edge.jobs_api import JobsApi
@@ -42,7 +42,6 @@ from services.gateway.edge.session_api import SessionApi
 from services.gateway.edge.story_api import StoryApi
 from services.gateway.edge.upkeep_api import UpkeepApi
 from services.gateway.settings import LOOPBACK, Settings, no_open_door
-from shared.actions.cancel_run import cancel_run
 from shared.actions.keep_door import Doorkeeper
 from shared.adapters.foundation import open_foundation
 from shared.adapters.http.health import readiness
@@ -152,7 +151,7 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             bodies,
             settings.chat,
             departure,
-            partial(cancel_run, inbox=runs, control=control, wake_ups=wake_ups, reason=REASON),
+            partial(end_with_client, history=history, inbox=runs, control=control, wake_ups=wake_ups),
         )
         openai = OpenAIApi(
             inbox=doorkeeper,

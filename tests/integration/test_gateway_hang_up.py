@@ -96,3 +96,26 @@ def test_a_gateway_that_is_stopped_ends_no_run_of_those_who_wait(stack: Stack, d
         assert gateway.stop() == 0
         assert list(lines)
     assert states(database) == ["accepted"]
+
+
+MERGE = "update runs set state = 'merged', merged_into = %s, finished_at = now() where id <> %s"
+
+
+def test_who_hangs_up_does_not_end_the_run_that_took_their_message_in(
+    stack: Stack, database: psycopg.Connection
+) -> None:
+    """It answers somebody else, who still waits."""
+    gateway = stack.gateway()
+    hang_up(gateway, database)
+    (leader,) = database.execute("select id from runs").fetchone() or (None,)
+    with (
+        client(gateway) as http,
+        http.stream(
+            "POST", "/api/v1/chat/stream", json={"message": "and this", "sender": "s0"}, headers=WISH
+        ) as answer,
+    ):
+        lines = answer.iter_lines()  # held: forgotten, it would hang up by itself
+        assert next(lines).startswith("id: ")
+        database.execute(MERGE, (leader, leader))  # as a step of the run in hand does
+    time.sleep(STAYS)
+    assert states(database) == ["accepted", "merged"]

@@ -19,8 +19,6 @@ WISH = "cancel-on-disconnect"
 HUNG_UP = 499
 """The status that nobody reads but the log."""
 
-REASON = "Its client hung up."
-
 End = Callable[[UUID], Awaitable[object]]
 """Ends a run. Raises ``TryLater``."""
 

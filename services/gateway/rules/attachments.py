@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from services.gateway.rules.request_body import RequestBody
+from services.gateway.rules.request_body import FIRST_ONLY, RequestBody
 from shared.domain.attachment import Attachment
 from shared.errors import BadInput
 
@@ -59,7 +59,9 @@ class AttachmentBody(RequestBody):
     is_voice: bool = Field(default=False, description="Whether it is a voice message.")
 
 
-Attachments = Annotated[list[AttachmentBody], Field(json_schema_extra={"maxItems": AttachmentLimits().count})]
+Attachments = Annotated[
+    list[AttachmentBody], FIRST_ONLY, Field(json_schema_extra={"maxItems": AttachmentLimits().count})
+]
 """As many as the operator allows; the schema says how many that are where nothing else is configured."""
 
 

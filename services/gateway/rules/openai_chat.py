@@ -17,7 +17,7 @@ from services.gateway.rules.openai_turns import (
     read_openai,
     text_of,
 )
-from services.gateway.rules.request_body import RequestBody
+from services.gateway.rules.request_body import FIRST_ONLY, RequestBody
 
 IMAGE_URL = "^data:image/[A-Za-z0-9.+-]{1,100};base64,"
 _WHOLE = f"{IMAGE_URL}(?:[A-Za-z0-9+/]{{4}})*(?:[A-Za-z0-9+/]{{4}}|[A-Za-z0-9+/]{{3}}=|[A-Za-z0-9+/]{{2}}==)$"
@@ -62,14 +62,14 @@ _SOMETHING = {
         ]
     }
 }
-UserParts = Annotated[list[UserPart], AfterValidator(_says_something), Field(json_schema_extra=_SOMETHING)]
+UserParts = Annotated[list[UserPart], FIRST_ONLY, AfterValidator(_says_something), Field(json_schema_extra=_SOMETHING)]
 
 
 class SystemMessage(RequestBody):
     """What whoever built the client wants the agent to know."""
 
     role: Literal["system", "developer"]
-    content: str | list[TextPart]
+    content: str | Annotated[list[TextPart], FIRST_ONLY]
 
 
 class UserMessage(RequestBody):
@@ -83,14 +83,14 @@ class AssistantMessage(RequestBody):
     """What was answered before."""
 
     role: Literal["assistant"]
-    content: str | list[dict[str, Any]] | None = None
+    content: str | Annotated[list[dict[str, Any]], FIRST_ONLY] | None = None
 
 
 class ToolMessage(RequestBody):
     """What a tool of the client said before."""
 
     role: Literal["tool", "function"]
-    content: str | list[dict[str, Any]] | None = None
+    content: str | Annotated[list[dict[str, Any]], FIRST_ONLY] | None = None
 
 
 Message = Annotated[SystemMessage | UserMessage | AssistantMessage | ToolMessage, Field(discriminator="role")]
@@ -125,7 +125,7 @@ class CompletionBody(RequestBody):
     `tool_choice`, ...) are taken and change nothing: how the agent's model works is configured."""
 
     model: str = Field(description="The agent, by the id that `/v1/models` tells, its name, or `lucyd`.")
-    messages: Annotated[list[Message], AfterValidator(_asks), Field(json_schema_extra=_OF_USER)]
+    messages: Annotated[list[Message], FIRST_ONLY, AfterValidator(_asks), Field(json_schema_extra=_OF_USER)]
     user: Name | None = Field(None, description="Who writes. Each has a conversation of its own.")
     metadata: Metadata | None = None
     stream: bool | None = Field(None, description="Answer as server-sent events.")
@@ -134,7 +134,7 @@ class CompletionBody(RequestBody):
     tools: NoTools | None = None
     functions: NoTools | None = None
     response_format: TextFormat | None = None
-    modalities: list[Literal["text"]] | None = None
+    modalities: Annotated[list[Literal["text"]], FIRST_ONLY] | None = None
     logprobs: Literal[False] | None = None
     lucyd: LucydOptions | None = None
 

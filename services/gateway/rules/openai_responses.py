@@ -20,7 +20,7 @@ from services.gateway.rules.openai_turns import (
     read_openai,
     text_of,
 )
-from services.gateway.rules.request_body import RequestBody
+from services.gateway.rules.request_body import FIRST_ONLY, RequestBody
 from shared.domain.api_key import ApiKey
 
 RESPONSE_ID = "^resp_[0-9a-f]{32}$"
@@ -64,7 +64,7 @@ class SystemItem(RequestBody):
 
     type: Literal["message"] = "message"
     role: Literal["system", "developer"]
-    content: str | list[InputText]
+    content: str | Annotated[list[InputText], FIRST_ONLY]
 
 
 class UserItem(RequestBody):
@@ -72,7 +72,10 @@ class UserItem(RequestBody):
 
     type: Literal["message"] = "message"
     role: Literal["user"]
-    content: Filled | Annotated[list[InputPart], AfterValidator(_says_something), Field(json_schema_extra=_SOMETHING)]
+    content: (
+        Filled
+        | Annotated[list[InputPart], FIRST_ONLY, AfterValidator(_says_something), Field(json_schema_extra=_SOMETHING)]
+    )
 
 
 class AssistantItem(RequestBody):
@@ -80,7 +83,7 @@ class AssistantItem(RequestBody):
 
     type: Literal["message"] = "message"
     role: Literal["assistant"]
-    content: str | list[dict[str, Any]]
+    content: str | Annotated[list[dict[str, Any]], FIRST_ONLY]
 
 
 Item = Annotated[SystemItem | UserItem | AssistantItem, Field(discriminator="role")]
@@ -93,7 +96,7 @@ def _asks(items: list[Any]) -> list[Any]:
 
 
 _OF_USER = {"contains": {"properties": {"role": {"const": "user"}}}}
-Items = Annotated[list[Item], AfterValidator(_asks), Field(json_schema_extra=_OF_USER)]
+Items = Annotated[list[Item], FIRST_ONLY, AfterValidator(_asks), Field(json_schema_extra=_OF_USER)]
 
 
 class ConversationId(RequestBody):

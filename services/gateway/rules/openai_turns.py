@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 from services.gateway.rules.attachments import AttachmentLimits, attachment_from_data_url
 from services.gateway.rules.chat_request import LONGEST_NAME, UNFIT, Name, Tier, storable
 from services.gateway.rules.openai_errors import BadParameter
-from services.gateway.rules.request_body import RequestBody, read_as
+from services.gateway.rules.request_body import FIRST_ONLY, RequestBody, read_as
 from shared.domain.attachment import Attachment
 from shared.domain.run import WhenBusy
 from shared.errors import BadInput
@@ -30,7 +30,7 @@ def _nothing(items: list[Any]) -> list[Any]:
     return items
 
 
-NoTools = Annotated[list[Any], AfterValidator(_nothing), Field(json_schema_extra={"maxItems": 0})]
+NoTools = Annotated[list[Any], FIRST_ONLY, AfterValidator(_nothing), Field(json_schema_extra={"maxItems": 0})]
 """Tools that a client brings; there can be none, since nobody would call them."""
 
 

@@ -3,9 +3,13 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from shared.errors import BadInput
+
+FIRST_ONLY: Any = Field(fail_fast=True)
+"""Stands at every list of a request: only the first thing that is wrong is told, and a body of megabytes could hold
+millions of them."""
 
 NO_OBJECT = "the body must be a JSON object"
 
