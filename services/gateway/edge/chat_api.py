@@ -114,9 +114,11 @@ class ChatApi:
         """Send a message and await the reply; 408 names the run, which goes on."""
         try:
             new = await self._new_run(request)
-            with self.waiting.expect(new.id) as expected:
+            made = new.id
+            with self.waiting.expect(made) as expected:
                 accepted = await self._accept(new)
-                if accepted.run == new.id:
+                del new  # with its attachments: the wait may be long, and many may wait
+                if accepted.run == made:
                     reply = self._reply(accepted, expected)
                     if not _ends_with(request, accepted):
                         return await reply
