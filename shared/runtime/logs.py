@@ -22,7 +22,9 @@ def set_up_logs(service: str, *, level: str = "info", form: str = "", suppress: 
     ]
     last: structlog.typing.Processor
     if form == "text" or (form != "json" and sys.stderr.isatty()):
-        last = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+        # The fine form of a traceback shows what the names stood for: a header, a text.
+        plain = structlog.dev.plain_traceback
+        last = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)
     else:
         shared.append(structlog.processors.format_exc_info)
         last = structlog.processors.JSONRenderer()

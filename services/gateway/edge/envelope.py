@@ -61,7 +61,8 @@ class Envelope:
         try:
             await self._app(scope, receive, label)
         except Exception:
-            log.exception("request_failed", path=scope["path"], request_id=request_id)
+            found: Operation | None = scope.get("lucyd.operation")
+            log.exception("request_failed", route=found.path if found else None, request_id=request_id)
             if is_begun:
                 raise
             body = {"error": "internal error", "request_id": request_id}
