@@ -126,7 +126,7 @@ def test_json_is_the_gateways_answer(tmp_path: Path, gateway: FakeGateway) -> No
         ((400, {"error": "unknown tier"}, {}), "unknown tier"),
         ((503, {"error": "the queue is full"}, {"Retry-After": "7"}), "the queue is full; try again in 7 s"),
         ((408, {"error": "processing timeout", "run_id": RUN}, {}), RUN),
-        ((429, {"error": "rate limit exceeded"}, {}), "rate limit exceeded"),
+        ((429, {"error": "rate limit exceeded"}, {}), "asked too often"),
     ],
 )
 @pytest.mark.parametrize("flags", [(), ("--json",)])

@@ -33,7 +33,7 @@ class DeadApi:
     def operations(self) -> list[Operation]:
         """What they do."""
         one, none = "/api/v1/dead/{id}", {404: Reply("there is no such thing, or it is another key's", Problem)}
-        decided = {**none, 409: Reply("it was decided about before", Problem)}
+        decided = {**none, 400: Reply("it was decided otherwise before, or is nothing to try again", Problem)}
         return [
             Operation(
                 "GET", "/api/v1/dead", self.list, "admin", "what was given up",
