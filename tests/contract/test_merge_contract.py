@@ -286,12 +286,15 @@ async def test_who_was_merged_is_told_by_their_own_webhook(world: World) -> None
     await world.store(claim, write(claim, step=1, stage="model", absorb=True))
     await world.store(claim, final_write(claim, "yes"))
 
-    posted = await world.webhooks()
-    assert [(one.run, one.body["run_id"], one.body["sender"]) for one in posted] == [
-        (claim.run, str(claim.run), "anna"),
-        (steering.id, str(steering.id), "bert"),
-    ]
-    assert [(one.body["reply"], one.body["notify_meta"]) for one in posted] == [("yes", {"n": 1}), ("yes", {"n": 2})]
+    webhooks = await world.webhooks()
+    posted = {one.run: one.body for one in webhooks}
+    assert len(webhooks) == 2
+    assert {run: (body["run_id"], body["sender"]) for run, body in posted.items()} == {
+        claim.run: (str(claim.run), "anna"),
+        steering.id: (str(steering.id), "bert"),
+    }
+    assert (posted[claim.run]["reply"], posted[claim.run]["notify_meta"]) == ("yes", {"n": 1})
+    assert (posted[steering.id]["reply"], posted[steering.id]["notify_meta"]) == ("yes", {"n": 2})
 
 
 async def test_only_what_is_carried_is_merged(world: World) -> None:

@@ -26,7 +26,7 @@ async def test_files_that_are_there_are_shown_in_their_order_and_read_anew_when_
 
 
 class SlowFolder(WorkspaceFiles):
-    """Counts its looks; each waits until it is let go."""
+    """Counts the looks that have read the folder; each waits until it is let go."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root, TIERS)
@@ -34,13 +34,13 @@ class SlowFolder(WorkspaceFiles):
         self.go_on = threading.Semaphore(0)
 
     def _context_files(self, names: TierNames) -> ContextFiles:
-        self.looks += 1
         found = super()._context_files(names)
+        self.looks += 1
         assert self.go_on.acquire(timeout=10)
         return found
 
 
-async def _begun(folder: SlowFolder, looks: int) -> None:
+async def _read(folder: SlowFolder, looks: int) -> None:
     async with asyncio.timeout(10):
         while folder.looks < looks:
             await asyncio.sleep(0.001)
@@ -56,14 +56,14 @@ async def test_one_look_is_for_all_who_asked_before_it_began_and_for_nobody_else
     soul = tmp_path / "SOUL.md"
     soul.write_text("old", "utf-8")
     first = [asyncio.create_task(folder.context_files("full")) for _ in range(3)]
-    await _begun(folder, 1)
+    await _read(folder, 1)
     soul.write_text("newer", "utf-8")
     later = [asyncio.create_task(folder.context_files("full")) for _ in range(5)]
     await asyncio.sleep(0)
     later[0].cancel()
     folder.go_on.release()
     assert _stable(await asyncio.gather(*first)) == [[("SOUL.md", "old")]] * 3
-    await _begun(folder, 2)
+    await _read(folder, 2)
     folder.go_on.release()
     assert _stable(await asyncio.gather(*later[1:])) == [[("SOUL.md", "newer")]] * 4
     assert folder.looks == 2
