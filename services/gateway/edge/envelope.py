@@ -5,9 +5,10 @@ import time
 from collections.abc import Iterable
 
 import structlog
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from services.gateway.edge.bodies import Bodies
+from services.gateway.edge.directory import dialect_at
 from services.gateway.edge.door import KEY
 from services.gateway.edge.meter import Meter
 from services.gateway.edge.operation import Operation
@@ -17,6 +18,7 @@ from shared.domain.trace_context import SPAN_BYTES, TRACE_BYTES, begun, carried_
 log = structlog.get_logger(__name__)
 
 LONGEST_ID = 128
+OUR_FAULT = "internal error"
 REQUEST_ID = b"x-request-id"
 TRACEPARENT = b"traceparent"
 
@@ -30,6 +32,7 @@ class Envelope:
 
     def __init__(self, app: ASGIApp, *, agent: str, meter: Meter, access_log: bool) -> None:
         self._app = app
+        self._bodies = Bodies(agent)
         self._meter = meter
         self._say = log.info if access_log else log.debug
         # A header is latin-1; a name that is not stays in the JSON bodies only.
@@ -65,8 +68,8 @@ class Envelope:
             log.exception("request_failed", route=found.path if found else None, request_id=request_id)
             if is_begun:
                 raise
-            body = {"error": "internal error", "request_id": request_id}
-            await JSONResponse(body, status_code=500)(scope, receive, label)
+            dialect = found.dialect if found else dialect_at(scope["path"])
+            await self._bodies.problem(OUR_FAULT, 500, dialect=dialect, request_id=request_id)(scope, receive, label)
         finally:
             seconds = time.perf_counter() - started
             self._meter.in_flight -= 1

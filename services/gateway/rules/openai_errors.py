@@ -51,5 +51,6 @@ def openai_error(
 
 
 def retry_header(status: int) -> dict[str, str]:
-    """What clients of OpenAI ask before they repeat a request by themselves: not after a conflict, which stays one."""
-    return {"x-should-retry": "false"} if status == 409 else {}
+    """What clients of OpenAI ask before they repeat a request by themselves: not after a conflict, which stays one, and
+    not after a fault of ours or of a run, since the message may have been taken in already."""
+    return {"x-should-retry": "false"} if status in (409, 500) else {}

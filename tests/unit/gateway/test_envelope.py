@@ -1,5 +1,6 @@
 """The envelope by hand: what goes out with every answer, what stands in the log, what is counted."""
 
+import json
 import re
 from typing import Any
 
@@ -14,6 +15,7 @@ from services.gateway.edge.meter import Meter
 from services.gateway.edge.operation import Dialect, Operation
 from shared.domain.api_key import ApiKey
 
+PATH = "/api/v1/runs/a-private-name"
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 TRACEPARENT = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
@@ -42,6 +44,30 @@ async def ask(
     app: ASGIApp, *headers: tuple[str, str], meter: Meter | None = None, access_log: bool = True, method: str = "GET"
 ) -> tuple[dict[str, str], dict[str, str], int]:
     """Headers of the answer, headers that the application saw, and the status."""
+    sent, scope = await served(app, *headers, meter=meter, access_log=access_log, method=method)
+    seen = {name.decode(): value.decode() for name, value in scope.get("seen", {}).items()}
+    return told_headers(sent), seen, sent[0]["status"]
+
+
+async def whole(app: ASGIApp, *, path: str = PATH) -> tuple[dict[str, str], bytes, int]:
+    """Headers of the answer, its body, and the status."""
+    sent, _ = await served(app, path=path)
+    return told_headers(sent), b"".join(message.get("body", b"") for message in sent[1:]), sent[0]["status"]
+
+
+def told_headers(sent: list[Message]) -> dict[str, str]:
+    return {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+
+
+async def served(
+    app: ASGIApp,
+    *headers: tuple[str, str],
+    meter: Meter | None = None,
+    access_log: bool = True,
+    method: str = "GET",
+    path: str = PATH,
+) -> tuple[list[Message], dict[str, Any]]:
+    """What was sent, and the scope as the application left it."""
     sent: list[Message] = []
 
     async def send(message: Message) -> None:
@@ -53,14 +79,12 @@ async def ask(
     scope: dict[str, Any] = {
         "type": "http",
         "method": method,
-        "path": "/api/v1/runs/a-private-name",
+        "path": path,
         "query_string": b"word=private",
         "headers": [(name.encode(), value.encode()) for name, value in headers],
     }
     await Envelope(app, agent="Lucyd", meter=meter or Meter(), access_log=access_log)(scope, receive, send)
-    told = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
-    seen = {name.decode(): value.decode() for name, value in scope.get("seen", {}).items()}
-    return told, seen, sent[0]["status"]
+    return sent, scope
 
 
 async def test_a_trace_is_carried_on_and_handlers_see_what_the_caller_is_told() -> None:
@@ -132,6 +156,36 @@ async def test_what_breaks_is_an_answer_with_an_id_and_is_counted() -> None:
     assert told["x-request-id"] == logged[1]["request_id"]
     assert meter.in_flight == 0
     assert 'lucyd_http_requests_total{method="GET",route="/api/v1/cost",status="500"} 1.0' in page(meter)
+
+
+@pytest.mark.parametrize("route", [None, "/v1/chat/completions"])
+async def test_what_breaks_under_v1_is_told_in_the_form_of_openai(route: str | None) -> None:
+    """Also where it breaks before anything was found there: a client of OpenAI reads ``error.message``."""
+
+    async def breaks(scope: Scope, _: Receive, __: Send) -> None:
+        found = None if route is None else Operation("POST", route, never, "chat", "it", {}, dialect="openai")
+        scope["lucyd.operation"] = found
+        raise RuntimeError("a bug")
+
+    with capture_logs():
+        told, body, status = await whole(breaks, path="/v1/chat/completions")
+    assert status == 500
+    assert json.loads(body) == {
+        "error": {"message": "internal error", "type": "server_error", "param": None, "code": None},
+        "lucyd": {"request_id": told["x-request-id"]},
+    }
+    assert told["x-should-retry"] == "false"
+
+
+async def test_what_breaks_elsewhere_is_told_in_our_own_form() -> None:
+    """With the id under which the log has it, and the agent's name as everywhere."""
+
+    async def breaks(scope: Scope, _: Receive, __: Send) -> None:
+        raise RuntimeError("a bug")
+
+    with capture_logs():
+        told, body, _ = await whole(breaks)
+    assert json.loads(body) == {"error": "internal error", "request_id": told["x-request-id"], "agent": "Lucyd"}
 
 
 def page(meter: Meter) -> list[str]:

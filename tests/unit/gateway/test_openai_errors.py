@@ -54,6 +54,11 @@ def test_a_conflict_is_not_tried_again_by_itself() -> None:
     assert told(Conflict("no"))[2]["x-should-retry"] == "false"
 
 
+def test_after_a_fault_of_ours_nothing_is_sent_again_by_itself() -> None:
+    """The message may have been taken in; without a key a repeat would be a second one."""
+    assert Bodies("Testbert").problem("no", 500, dialect="openai").headers["x-should-retry"] == "false"
+
+
 def test_a_refusal_before_any_operation_has_the_form_of_its_path() -> None:
     """A client of OpenAI that asks for a route that is not there reads its own form."""
     assert dialect_at("/v1/audio/speech") == "openai"
