@@ -57,6 +57,14 @@ async def test_a_known_key_gives_the_run_that_is_there(world: World) -> None:
     assert (await world.accept(new_run(idempotency=key("k2")))).ordinal == 2
 
 
+async def test_a_known_key_gives_the_conversation_of_the_run_that_is_there(world: World) -> None:
+    """Who names no conversation begins a new one with each request; the one to wake is that of the first."""
+    first = await world.accept(new_run(conversation="http:default:new-1", idempotency=key()))
+    again = await world.accept(new_run(conversation="http:default:new-2", idempotency=key()))
+
+    assert (again.run, again.conversation) == (first.run, "http:default:new-1")
+
+
 async def test_a_known_key_with_another_body_is_refused(world: World) -> None:
     """It is a mistake of the caller, and nothing may change by it."""
     await world.accept(new_run(idempotency=key()))
