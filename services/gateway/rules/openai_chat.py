@@ -1,5 +1,6 @@
 """``POST /v1/chat/completions``: what a client may ask, and what of it becomes the message."""
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -21,7 +22,15 @@ from services.gateway.rules.request_body import FIRST_ONLY, RequestBody
 
 IMAGE_URL = "^data:image/[A-Za-z0-9.+-]{1,100};base64,"
 _WHOLE = f"{IMAGE_URL}(?:[A-Za-z0-9+/]{{4}})*(?:[A-Za-z0-9+/]{{4}}|[A-Za-z0-9+/]{{3}}=|[A-Za-z0-9+/]{{2}}==)$"
-ImageData = Annotated[str, Field(pattern=IMAGE_URL, json_schema_extra={"pattern": _WHOLE})]
+
+
+def _an_image(url: str) -> str:
+    if not re.match(IMAGE_URL, url):
+        raise ValueError("must be a data: URL with an image as base64; nothing is fetched from elsewhere")
+    return url
+
+
+ImageData = Annotated[str, AfterValidator(_an_image), Field(json_schema_extra={"pattern": _WHOLE})]
 """An image as a ``data:`` URL. What follows its head is looked at when it is decoded."""
 
 

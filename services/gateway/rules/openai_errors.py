@@ -21,7 +21,7 @@ KINDS = {
 class BadParameter(BadInput):
     """A field of an OpenAI request can't be taken; ``param`` names it."""
 
-    def __init__(self, message: str, *, param: str, code: str | None = None) -> None:
+    def __init__(self, message: str, *, param: str | None, code: str | None = None) -> None:
         super().__init__(message)
         self.param = param
         self.code = code

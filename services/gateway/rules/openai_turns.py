@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, Field
 
 from services.gateway.rules.attachments import AttachmentLimits, attachment_from_data_url
 from services.gateway.rules.chat_request import LONGEST_NAME, UNFIT, Name, Tier, storable
 from services.gateway.rules.openai_errors import BadParameter
-from services.gateway.rules.request_body import FIRST_ONLY, RequestBody, read_as
+from services.gateway.rules.request_body import FIRST_ONLY, BadField, RequestBody, read_as
 from shared.domain.attachment import Attachment
 from shared.domain.run import WhenBusy
 from shared.errors import BadInput
@@ -93,11 +93,8 @@ def read_openai(model: type[Model], value: object) -> Model:
     """As ``read_as``; what it raises names the field."""
     try:
         return read_as(model, value)
-    except BadInput as fault:
-        cause = fault.__cause__
-        if isinstance(cause, ValidationError) and (path := cause.errors(include_url=False)[0]["loc"]):
-            raise BadParameter(str(fault), param=str(path[0])) from fault
-        raise
+    except BadField as fault:
+        raise BadParameter(str(fault), param=fault.field or None) from fault
 
 
 def read_conversation_header(value: str | None) -> str | None:

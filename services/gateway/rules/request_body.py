@@ -5,6 +5,7 @@ from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from services.gateway.rules.first_mistake import first_mistake
 from shared.errors import BadInput
 
 FIRST_ONLY: Any = Field(fail_fast=True)
@@ -32,6 +33,14 @@ class RequestQuery(RequestBody):
     model_config = ConfigDict(strict=False, frozen=True, extra="ignore", regex_engine="python-re")
 
 
+class BadField(BadInput):
+    """A field of a request can't be taken; ``field`` names it, and is empty where it is the whole."""
+
+    def __init__(self, message: str, field: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
 def read_as(model: type[Model], value: object) -> Model:
     """The value as this type. Raises ``BadInput`` with the first thing that is wrong."""
     if not isinstance(value, dict):
@@ -39,34 +48,5 @@ def read_as(model: type[Model], value: object) -> Model:
     try:
         return model.model_validate(value)
     except ValidationError as fault:
-        raise BadInput(_sentence(model, fault)) from fault
-
-
-def _sentence(model: type[RequestBody], fault: ValidationError) -> str:
-    first = fault.errors(include_url=False, include_context=False, include_input=False)[0]
-    path = first["loc"]
-    if not path:
-        return first["msg"].removeprefix("Value error, ")
-    name = str(path[0])
-    if name in model.says:
-        return model.says[name]
-    where = f'"{_dotted(path)}"'
-    match first["type"]:
-        case "missing":
-            return f"{where} field is required"
-        case "string_type":
-            return f"{where} must be a string"
-        case "model_type":
-            return f"{where} must be an object"
-        case "list_type":
-            return f"{where} must be a list"
-        case "value_error":
-            return f"{where} {first['msg'].removeprefix('Value error, ')}"
-    return f"{where}: {first['msg'][:1].lower()}{first['msg'][1:]}"
-
-
-def _dotted(path: tuple[Any, ...]) -> str:
-    text = ""
-    for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
-    return text
+        mistake = first_mistake(fault, value, model.says)
+        raise BadField(mistake.sentence, mistake.field) from fault
