@@ -1,8 +1,7 @@
-"""What is wrong with a request, in one sentence: as its sender wrote it, and in no word of the library that checks it."""
+"""What is wrong with a request, in one sentence: in words of its sender, and none of the library that checks it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -49,7 +48,7 @@ def first_mistake(fault: ValidationError, value: object, says: Mapping[str, str]
 
 
 def _place(error: ErrorDetails, value: object) -> tuple[str | int, ...]:
-    """Where in ``value`` it is. Between the steps that lead there the library names its own types; these are no keys."""
+    """Where in ``value`` it is. Between the steps that lead there the library names types of its own: no keys."""
     steps: list[str | int] = []
     location = error["loc"]
     for number, step in enumerate(location, start=1):
