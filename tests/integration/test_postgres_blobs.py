@@ -1,5 +1,7 @@
 """Attachments in Postgres: beside code of the release before, and when their time is over."""
 
+import asyncio
+import time
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -118,3 +120,30 @@ async def test_a_run_that_is_forgotten_leaves_nothing_of_its_attachments(databas
     assert await upkeep.forget_runs(older_than=later, limit=10) == 1
     assert await database.rows("select 1 from blobs") == []
     assert await database.rows("select 1 from runs") == []
+
+
+HELD_UP = 0.35
+"""Seconds of this thread's own work without a pause. As text these bytes took twice as many, and a fifth as bytes."""
+
+
+async def test_a_large_attachment_holds_nobody_up_while_it_is_stored(database: Database) -> None:
+    """Everybody else of the process waits for whatever one message does without a pause."""
+    world = await world_over(database)
+    large = Attachment("image/png", b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 80_000)
+    longest = 0.0
+
+    async def tick() -> None:
+        nonlocal longest
+        while True:
+            before = time.thread_time()  # of ours: what others do on this machine is not counted
+            await asyncio.sleep(0.001)
+            longest = max(longest, time.thread_time() - before)
+
+    ticking = asyncio.create_task(tick())
+    await asyncio.sleep(0.01)
+    new = new_run("look", attachments=[large])
+    await world.accept(new)
+    await asyncio.sleep(0.01)
+    ticking.cancel()
+    assert await PostgresBlobs(database).load([blob_id(new.id, 0)]) == {blob_id(new.id, 0): large.data}
+    assert longest < HELD_UP

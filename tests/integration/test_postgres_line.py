@@ -52,6 +52,16 @@ async def test_values_come_and_go_as_with_psycopg(line: Line, database_url: str,
         assert await line.ask(query, (value,)) == expected
 
 
+@pytest.mark.parametrize(
+    ("cast", "value"),
+    [("bytea", b"\0\xff"), ("bytea[]", [b"\0\xff", b"", b"{\\x00}"]), ("bytea[]", []), ("bytea", None)],
+)
+async def test_a_value_may_be_sent_as_bytes(line: Line, cast: str, value: Any) -> None:
+    """Megabytes would be twice as much as text, and seconds of work before anything is sent."""
+    for _ in range(5):
+        assert await line.ask(f"select %b::{cast}, %s::text", (value, "x")) == [(value, "x")]
+
+
 async def test_a_statement_without_rows_gives_none(line: Line) -> None:
     """An update says nothing."""
     assert await line.ask("create table things (n integer)", ()) == []

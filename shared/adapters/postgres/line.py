@@ -35,21 +35,21 @@ _PERCENT = re.compile(r"%(.)", re.DOTALL)
 
 
 @functools.lru_cache(maxsize=500)
-def _numbered(query: str) -> tuple[bytes, int]:
-    """The statement as Postgres reads it, ``%s`` as ``$1`` and so on, and how many of them it has."""
-    count = 0
+def _numbered(query: str) -> tuple[bytes, tuple[PyFormat, ...]]:
+    """The statement as Postgres reads it, ``%s`` as ``$1`` and so on, and how the value of each of them is sent: as
+    psycopg likes, or as bytes for ``%b``. What is large goes so: as text it is longer, and takes seconds to make."""
+    places: list[PyFormat] = []
 
     def number(found: re.Match[str]) -> str:
-        nonlocal count
         match found[1]:
-            case "s":
-                count += 1
-                return f"${count}"
+            case "s" | "b":
+                places.append(PyFormat.AUTO if found[1] == "s" else PyFormat.BINARY)
+                return f"${len(places)}"
             case "%":
                 return "%"
-        raise psycopg.ProgrammingError(f"a place for a value is written %s, not {found[0]}")
+        raise psycopg.ProgrammingError(f"a place for a value is written %s or %b, not {found[0]}")
 
-    return _PERCENT.sub(number, query).encode(), count
+    return _PERCENT.sub(number, query).encode(), tuple(places)
 
 
 class Line(psycopg.AsyncConnection[Row]):
@@ -107,11 +107,11 @@ class Line(psycopg.AsyncConnection[Row]):
 
     async def _run(self, query: str, parameters: Sequence[Any]) -> PGresult:
         statement, places = _numbered(query)
-        if places != len(parameters):
+        if len(places) != len(parameters):
             raise psycopg.ProgrammingError(
-                f"the statement has {places} places, and {len(parameters)} values were given"
+                f"the statement has {len(places)} places, and {len(parameters)} values were given"
             )
-        values = self._values.dump_sequence(parameters, [PyFormat.AUTO] * places)
+        values = self._values.dump_sequence(parameters, places)
         types, formats = self._values.types or (), self._values.formats
         key = statement, types
         name = self._names.get(key)
