@@ -48,7 +48,7 @@ class Records(Protocol):
     async def runs(
         self, whose: Whose, *, session: UUID | None, state: RunState | None, limit: int
     ) -> Sequence[StoredRun]:
-        """Runs, the newest first."""
+        """Runs of one API key, and with ``keyless`` of what came over none, the newest first; never more than 200."""
         ...
 
     async def bill(self, whose: Whose, *, month: date, limit: int) -> Bill:

@@ -11,14 +11,32 @@ from shared.domain.run import Address, RunState
 from shared.ports.history import ModelCost, StoredRun
 from shared.ports.records import Bill, KnownFiles, OpenSession, Whose
 
-# Ids begin with the time, so the primary key gives the newest first without a sort.
-RUNS = """
-select id, conversation, principal, session, ordinal, kind, state, attempts, accepted_at, finished_at, outcome
-from runs
-where (%s::text is null or principal = %s or (%s and principal not like 'key:%%'))
-  and (%s::uuid is null or session = %s) and (%s::text is null or state = %s)
-order by id desc limit %s
-"""
+COLUMNS_OF_RUN = (
+    "id, conversation, principal, session, ordinal, kind, state, attempts, accepted_at, finished_at, outcome"
+)
+LISTED = "case when principal like 'key:%%' then principal else '' end"
+"""In whose list a run stands, as the index ``runs_of_principal`` has it."""
+
+MOST_RUNS = 200
+# Ids begin with the time. Each list is read from its newest end, and of a few lists the newest are taken: one condition
+# that says whose in every case would be answered by reading everybody's. A plan is made without the values; it takes
+# the index because the order is that of the index. With an equation it would not: then the primary key has that order,
+# too, and the plan goes through everybody's runs in the hope to meet enough of the right ones soon.
+RUNS = f"""
+select r.* from unnest(%s::text[]) as mine (list) cross join lateral (
+  select {COLUMNS_OF_RUN} from runs
+  where {LISTED} between mine.list and mine.list and (%s::text is null or state = %s)
+  order by {LISTED} desc, id desc limit {MOST_RUNS}
+) r order by r.id desc limit %s
+"""  # noqa: S608 - all of it is ours
+RUNS_OF_SESSION = f"""
+select * from (
+  select {COLUMNS_OF_RUN} from runs
+  where conversation = (select conversation from sessions where id = %s) and session = %s
+    and {LISTED} = any(%s::text[]) and (%s::text is null or state = %s)
+  order by ordinal desc limit {MOST_RUNS}
+) r limit %s
+"""  # noqa: S608 - all of it is ours
 MONTH = """
 from costs where at >= %s::date::timestamp at time zone 'UTC'
   and at < (%s::date + interval '1 month') at time zone 'UTC'
@@ -71,8 +89,12 @@ class PostgresRecords:
         self, whose: Whose, *, session: UUID | None, state: RunState | None, limit: int
     ) -> Sequence[StoredRun]:
         """See ``Records.runs``."""
-        parameters = (whose.principal, whose.principal, whose.keyless, session, session, state, state, limit)
-        return [StoredRun(*row) for row in await self._database.rows(RUNS, parameters)]
+        lists = [whose.principal or "nobody", *([""] if whose.keyless else [])]
+        if session is not None:
+            rows = await self._database.rows(RUNS_OF_SESSION, (session, session, lists, state, state, limit))
+        else:
+            rows = await self._database.rows(RUNS, (lists, state, state, limit))
+        return [StoredRun(*row) for row in rows]
 
     async def bill(self, whose: Whose, *, month: date, limit: int) -> Bill:
         """See ``Records.bill``."""
