@@ -125,6 +125,7 @@ where (c.owner is null or (c.owner = %s and not c.key = any(%s))
                   and (h.wake_at is null or h.wake_at > now()))
 order by o.suspected >= 2, o.since limit %s
 """
+CONVERSATION = "select conversation from runs where id = %s"
 PRINCIPALS = "select key, principal from conversations where key = any(%s)"
 
 ACCEPT_PATIENCE = timedelta(seconds=2)
@@ -195,15 +196,20 @@ class PostgresRuns:
                 case "LU003":
                     raise Conflict("the conversation is busy") from fault
             raise
+        run = UUID(row["run"])
         return Accepted(
-            UUID(row["run"]),
-            new.address.conversation,
+            run,
+            new.address.conversation if run == new.id else await self._conversation_of(run, new),
             row["ordinal"],
             row["state"],
             row["created"],
             into=_id(row.get("into")),
             cancels=_id(row.get("cancels")),
         )
+
+    async def _conversation_of(self, run: UUID, new: NewRun) -> str:
+        """Of the run that a key found: who names no conversation would have begun another one."""
+        return str(await self._database.value(CONVERSATION, (run,)) or new.address.conversation)
 
     async def open_runs(self) -> Mapping[str, int]:
         """See ``Inbox.open_runs``."""
