@@ -1,8 +1,8 @@
 """Starts the servers once, and gives each test a database and a Redis of its own. Nothing else is decided here."""
 
+import contextlib
 import os
 import signal
-import uuid
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,8 @@ from deploy.local.servers import open_servers
 from shared.adapters.postgres.migrate import migrate
 from shared.adapters.postgres.pool import Database, open_database
 from shared.adapters.redis.connection import open_redis
+from tests.memory_folder import memory_folder
+from tests.spare_databases import SpareDatabases, open_spare_databases
 
 TEMPLATE = "lucyd_test_template"
 
@@ -52,7 +54,9 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestServers]:
         with open_containers() as (database_url, redis_url):
             yield TestServers(database_url, redis_url)
         return
-    with open_servers(tmp_path_factory.mktemp("servers")) as embedded:
+    with contextlib.ExitStack() as until_the_end:
+        folder = until_the_end.enter_context(memory_folder()) or tmp_path_factory.mktemp("servers")
+        embedded = until_the_end.enter_context(open_servers(folder))
         yield TestServers(embedded.database_url, embedded.redis_url)
 
 
@@ -66,14 +70,19 @@ def template(servers: TestServers) -> str:
     return TEMPLATE
 
 
+@pytest.fixture(scope="session")
+def spare_databases(servers: TestServers, template: str) -> Iterator[SpareDatabases]:
+    """Copies of the migrated database."""
+    with open_spare_databases(servers.database_url, template) as spare:
+        yield spare
+
+
 @pytest.fixture
-def database_url(servers: TestServers, template: str) -> Iterator[str]:
+def database_url(servers: TestServers, spare_databases: SpareDatabases) -> Iterator[str]:
     """A database of this test's own, with all tables."""
-    name = f"lucyd_test_{uuid.uuid4().hex[:12]}"
-    with psycopg.connect(servers.database_url, autocommit=True) as admin:
-        admin.execute(sql.SQL("create database {} template {}").format(sql.Identifier(name), sql.Identifier(template)))
-        yield with_database(servers.database_url, name)
-        admin.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
+    name = spare_databases.take()
+    yield with_database(servers.database_url, name)
+    spare_databases.give_back(name)
 
 
 @pytest.fixture
