@@ -58,6 +58,14 @@ class WakeUps(Protocol):
         """
         ...
 
+    async def take_left(self, *, mark: str, limit: int) -> tuple[Sequence[WakeUp], str]:
+        """Up to ``limit`` wake-ups, if one that stood on the road at ``mark`` was taken by nobody since; and the mark
+        of now, for the next look. Without a mark nothing is taken.
+
+        Raises ``TryLater``.
+        """
+        ...
+
     async def reclaim(self, *, idle: timedelta, limit: int) -> Sequence[WakeUp]:
         """Wake-ups that some consumer took that long ago and never acknowledged. Raises ``TryLater``."""
         ...

@@ -195,6 +195,11 @@ class AlertWakeUps(Through):
         await self._gates.stand(TAKE)
         return await self._port.take(limit=limit, wait=min(wait, LISTENS_FOR))
 
+    async def take_left(self, *, mark: str, limit: int) -> Any:
+        """See ``WakeUps.take_left``."""
+        await self._gates.stand(TAKE)
+        return await self._port.take_left(mark=mark, limit=limit)
+
 
 class JumpingClock(Through):
     """Wall time that jumps; monotonic time does not."""

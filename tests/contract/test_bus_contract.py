@@ -89,6 +89,48 @@ async def test_who_does_not_wait_gets_what_is_there(bus: BusWorld) -> None:
     assert time.monotonic() - started < 0.5
 
 
+async def test_who_takes_only_what_is_left_leaves_what_has_just_come(bus: BusWorld) -> None:
+    """A surplus worker gives its peers the time between two of its looks."""
+    assert await bus.wake_ups.take_left(mark="", limit=1) == ([], "")
+    await bus.wake_ups.wake([WakeUp("a"), WakeUp("b")])
+    taken, mark = await bus.wake_ups.take_left(mark="", limit=1)
+    assert list(taken) == []
+    await bus.wake_ups.wake([WakeUp("c")])
+    taken, later = await bus.wake_ups.take_left(mark=mark, limit=1)
+    assert await _names(taken) == ["a"]
+    taken, _ = await bus.wake_ups.take_left(mark=later, limit=5)
+    assert await _names(taken) == ["b", "c"]
+
+
+async def test_what_a_peer_has_taken_is_not_left(bus: BusWorld) -> None:
+    """Acknowledged or in hand, it is that peer's; what came after it is looked at next time."""
+    await bus.wake_ups.wake([WakeUp("a"), WakeUp("b")])
+    _, mark = await bus.wake_ups.take_left(mark="", limit=1)
+    (first, _) = await bus.peer.take(limit=2, wait=AT_ONCE)
+    await bus.bulletin.publish(Batch(acknowledge=[first.entry]))
+    await bus.wake_ups.wake([WakeUp("c")])
+    taken, later = await bus.wake_ups.take_left(mark=mark, limit=1)
+    assert list(taken) == []
+    (third,) = await bus.peer.take(limit=2, wait=AT_ONCE)
+    await bus.bulletin.publish(Batch(acknowledge=[first.entry, third.entry]))
+
+    assert list((await bus.wake_ups.take_left(mark=later, limit=1))[0]) == []
+
+
+async def test_looking_for_what_is_left_survives_a_wipe(bus: BusWorld) -> None:
+    """The road is gone with everything that was marked; what comes then is found again."""
+    await bus.wake_ups.wake([WakeUp("a")])
+    _, mark = await bus.wake_ups.take_left(mark="", limit=1)
+    await bus.forget_everything()
+    assert await bus.wake_ups.take_left(mark=mark, limit=1) == ([], "")
+    await bus.peer.take(limit=1, wait=NOW)  # makes the group anew
+    await bus.wake_ups.wake([WakeUp("b")])
+    soon, mark = await bus.wake_ups.take_left(mark=mark, limit=1)
+    later, _ = await bus.wake_ups.take_left(mark=mark, limit=1)
+
+    assert await _names([*soon, *later]) == ["b"]
+
+
 async def test_a_waiting_worker_is_woken(bus: BusWorld) -> None:
     """The hop over the stream costs milliseconds, not a poll."""
     taking = asyncio.create_task(bus.peer.take(limit=1, wait=timedelta(seconds=2)))

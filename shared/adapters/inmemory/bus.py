@@ -103,6 +103,13 @@ class InMemoryBus:
                     await self._arrived.wait()
         return self._hand_out(self._fresh()[:limit])
 
+    async def take_left(self, *, mark: str, limit: int) -> tuple[Sequence[WakeUp], str]:
+        """See ``WakeUps.take_left``."""
+        fresh = self._fresh()
+        is_left = mark and any(id_order(name) <= id_order(mark) for name in fresh)
+        taken = self._hand_out(fresh[:limit]) if is_left else []
+        return taken, next(reversed(self._kept.inbound), "")
+
     async def reclaim(self, *, idle: timedelta, limit: int) -> Sequence[WakeUp]:
         """See ``WakeUps.reclaim``."""
         before = self._clock.monotonic() - idle.total_seconds()

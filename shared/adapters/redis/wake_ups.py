@@ -21,7 +21,7 @@ from shared.adapters.redis.connection import (
 )
 from shared.adapters.redis.lines import Command
 from shared.messages import routes
-from shared.messages.run_events import ACCEPTED_ID
+from shared.messages.run_events import ACCEPTED_ID, id_order
 from shared.ports.bus import WakeUp
 
 WAKE_WITHIN = timedelta(milliseconds=200)
@@ -69,6 +69,19 @@ class RedisWakeUps:
             return []
         return [_wake_up(entry, dict(zip(fields[::2], fields[1::2], strict=True))) for entry, fields in _entries(reply)]
 
+    async def take_left(self, *, mark: str, limit: int) -> tuple[Sequence[WakeUp], str]:
+        """See ``WakeUps.take_left``. A mark is the id of the newest entry, of a stream from which all that is done is
+        deleted."""
+        newest, groups = await send_all(
+            self._client,
+            [("XREVRANGE", routes.INBOUND, "+", "-", "COUNT", 1), ("XINFO", "GROUPS", routes.INBOUND)],
+            COMMAND_TIMEOUT,
+        )
+        is_left = mark and any(id_order(taken) < id_order(mark) for taken in _taken_up_to(groups))
+        # What a peer has taken meanwhile is not there any more, so nothing is taken twice.
+        taken = await self.take(limit=limit, wait=timedelta(0)) if is_left else []
+        return taken, newest[0][0] if isinstance(newest, list) and newest else ""
+
     async def reclaim(self, *, idle: timedelta, limit: int) -> Sequence[WakeUp]:
         """See ``WakeUps.reclaim``."""
         with faults_as_try_later():
@@ -109,6 +122,14 @@ def _entries(reply: Any) -> Iterator[tuple[str, Sequence[str]]]:
     streams = reply.items() if isinstance(reply, dict) else reply or ()
     for _, entries in streams:
         yield from entries
+
+
+def _taken_up_to(groups: Any) -> Iterator[str]:
+    """The last entry that was given to a worker; nothing when there is no stream, or no group."""
+    for group in groups if isinstance(groups, list) else ():
+        fields = group if isinstance(group, dict) else dict(zip(group[::2], group[1::2], strict=True))
+        if fields["name"] == routes.WORKERS:
+            yield fields["last-delivered-id"]
 
 
 def wake_up_entry(wake_up: WakeUp) -> Command:

@@ -96,6 +96,9 @@ async def test_a_redis_that_is_away_is_asked_again() -> None:
                 raise TryLater("Redis can't be reached")
             return await bus.take(limit=limit, wait=wait)
 
+        async def take_left(self, *, mark: str, limit: int) -> tuple[Sequence[WakeUp], str]:
+            return await bus.take_left(mark=mark, limit=limit)
+
         async def reclaim(self, *, idle: timedelta, limit: int) -> Sequence[WakeUp]:
             return await bus.reclaim(idle=idle, limit=limit)
 
