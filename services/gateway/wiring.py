@@ -26,6 +26,7 @@ from services.gateway.edge.dead_api import DeadApi
 from services.gateway.edge.document_api import DocumentApi
 from services.gateway.edge.door import TokenDoor
 from services.gateway.edge.event_stream import Seats
+from services.gateway.edge.front_desk import FrontDesk
 from services.gateway.edge.health_api import HealthApi
 from services.gateway.edge.intake import Intake
 from services.gateway.edge.jobs_api import JobsApi
@@ -154,20 +155,24 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             partial(end_with_client, history=history, inbox=runs, control=control, wake_ups=wake_ups),
         )
         openai = OpenAIApi(
-            inbox=doorkeeper,
-            runs=runs,
-            wake_ups=wake_ups,
-            control=control,
-            streams=streams,
-            watch=watch,
-            seats=seats,
-            waiting=waiting,
-            history=history,
-            clock=clock,
-            bodies=bodies,
-            manner=settings.chat,
-            departure=departure,
-            agent=settings.agent,
+            FrontDesk(
+                inbox=doorkeeper,
+                wake_ups=wake_ups,
+                control=control,
+                streams=streams,
+                watch=watch,
+                seats=seats,
+                waiting=waiting,
+                transcripts=history,
+                clock=clock,
+                departure=departure,
+                end=chat.end,
+            ),
+            runs,
+            history,
+            bodies,
+            settings.chat,
+            settings.agent,
         )
         assert settings.redis_url is not None  # noqa: S101 - the foundation has refused otherwise
         desk = await stack.enter_async_context(open_late_desk(settings.redis_url))

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import psycopg
@@ -67,6 +68,27 @@ def test_a_run_ends_when_its_client_hangs_up_and_had_asked_for_that(stack: Stack
     assert told == [("Its client hung up.",)]
     gateway.stop()
     assert '"status": 499' in text_of(gateway)
+
+
+OPENAI: dict[str, dict[str, Any]] = {
+    "/v1/chat/completions": {"model": "lucyd", "messages": [{"role": "user", "content": "hello"}]},
+    "/v1/responses": {"model": "lucyd", "input": "hello"},
+}
+
+
+@pytest.mark.parametrize("path", list(OPENAI))
+def test_a_client_of_openai_can_ask_for_that_too(stack: Stack, database: psycopg.Connection, path: str) -> None:
+    """What holds at one door holds at the other; and without the wish the run goes on here, too."""
+    gateway = stack.gateway()
+    with client(gateway) as http:
+        for headers in ({}, WISH):
+            with pytest.raises(httpx2.ReadTimeout):
+                http.post(path, json=OPENAI[path], headers=headers, timeout=0.7)
+        wait_until(lambda: states(database) == ["accepted", "cancelled"], "the run of the one who waited has ended")
+        for headers in ({}, WISH):
+            with http.stream("POST", path, json={**OPENAI[path], "stream": True}, headers=headers) as answer:
+                assert next(answer.iter_lines())
+        wait_until(lambda: states(database)[2:] == ["accepted", "cancelled"], "the run of the one who followed, too")
 
 
 def test_only_the_request_that_made_the_run_can_end_it_by_hanging_up(

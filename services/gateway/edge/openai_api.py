@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -13,14 +13,12 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
-from services.gateway.actions.follow_run import follow_run
-from services.gateway.actions.take_leave import Departure
-from services.gateway.actions.wait_for_reply import WaitingRoom
-from services.gateway.actions.watch_runs import RunWatch
 from services.gateway.edge.bodies import Bodies, read_json
 from services.gateway.edge.chat_api import EVENTS, ChatManner
 from services.gateway.edge.door import key_of
-from services.gateway.edge.event_stream import Seats
+from services.gateway.edge.event_stream import Seat
+from services.gateway.edge.front_desk import FrontDesk, Outcome
+from services.gateway.edge.hang_up import PREFER
 from services.gateway.edge.openai_stream import DONE, OpenAIStream, await_end
 from services.gateway.edge.operation import Operation, Reply
 from services.gateway.rules.chat_request import ChatRequest, address_of, read_idempotency_key, read_traceparent
@@ -44,19 +42,15 @@ from services.gateway.rules.openai_responses import (
     run_of,
     sender_in,
 )
-from services.gateway.rules.openai_shapes import Completion, Model, ModelList, ResponseReply, RunProblem
+from services.gateway.rules.openai_shapes import Completion, Model, ModelList, OpenAIRunProblem, ResponseReply
 from services.gateway.rules.openai_telling import CompletionTelling, ResponseTelling, Telling
 from services.gateway.rules.openai_turns import Asked, images_of, read_conversation_header
 from services.gateway.rules.reply_shapes import OpenAIProblem
-from shared.actions.accept_message import Door, accept_message
 from shared.domain.api_key import ApiKey
 from shared.domain.attachment import Attachment
 from shared.domain.run import Accepted, IdempotencyKey, NewRun, Question
 from shared.ids import new_id
 from shared.messages.run_events import ACCEPTED_ID, accepted_event
-from shared.ports.bus import RunStreams, WakeUps
-from shared.ports.clock import Clock
-from shared.ports.control import Control
 from shared.ports.history import History, StoredRun
 from shared.ports.runs import Inbox
 
@@ -73,37 +67,42 @@ ANSWERS_WITHIN = timedelta(seconds=590)
 TIMEOUT = "the reply was not there in time; the run goes on"
 
 Make = Callable[[Answer, str], dict[str, Any]]
-Tell = Callable[[UUID, str], Telling]
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How an answer is to be told. Nothing of the request's body is in it: it stays as long as the run takes.
+
+    ``has_key``: asked again, the request would come back to the same run.
+    """
+
+    streams: bool
+    has_key: bool
+    make: Make
+    telling: Callable[[UUID, str], Telling]
+    closing: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenAIApi:
-    """The routes under ``/v1``. ``inbox`` takes messages in, ``runs`` knows what is asked; ``agent`` is its name."""
+    """The routes under ``/v1``. ``runs`` knows what is asked; ``agent`` is its name."""
 
-    inbox: Door
+    desk: FrontDesk
     runs: Inbox
-    wake_ups: WakeUps
-    control: Control
-    streams: RunStreams
-    watch: RunWatch
-    seats: Seats
-    waiting: WaitingRoom
     history: History
-    clock: Clock
     bodies: Bodies
     manner: ChatManner
-    departure: Departure
     agent: str
 
     def operations(self) -> list[Operation]:
         """What they do."""
         unknown = {404: Reply("there is no such model", OpenAIProblem)}
         ends: Mapping[int, Reply] = {
-            408: Reply("the reply was not there in time; the run goes on", RunProblem),
-            500: Reply("the run has failed, or was cancelled", RunProblem),
+            408: Reply("the reply was not there in time; the run goes on", OpenAIRunProblem),
+            500: Reply("the run has failed, or was cancelled", OpenAIRunProblem),
         }
         chat = Reply("the answer, or what the run asks its person", Completion, also=(EVENTS,))
-        named = {CONVERSATION: {"type": "string", "maxLength": 200}}
+        headers: Mapping[str, Mapping[str, Any]] = {CONVERSATION: {"type": "string", "maxLength": 200}, **PREFER}
         return [
             Operation(
                 "GET", "/v1/models", self.models, "chat", "the agent, as a model",
@@ -116,7 +115,7 @@ class OpenAIApi:
             Operation(
                 "POST", "/v1/chat/completions", self.completions, "chat", "send a message as a chat completion",
                 {200: chat, **unknown, **ends},
-                body=CompletionBody, headers=named, counts_as="work", repeatable=True, dialect="openai", tag="openai",
+                body=CompletionBody, headers=headers, counts_as="work", repeatable=True, dialect="openai", tag="openai",
             ),
             Operation(
                 "POST", "/v1/responses", self.responses, "chat", "send a message as a response",
@@ -125,7 +124,7 @@ class OpenAIApi:
                     404: Reply("there is no such model, or no such response before this one", OpenAIProblem),
                     **ends,
                 },
-                body=ResponseBody, headers=named, counts_as="work", repeatable=True, dialect="openai", tag="openai",
+                body=ResponseBody, headers=headers, counts_as="work", repeatable=True, dialect="openai", tag="openai",
             ),
             Operation(
                 "GET", "/v1/responses/{id}", self.response, "chat", "a response by its id",
@@ -150,27 +149,12 @@ class OpenAIApi:
 
     async def completions(self, request: Request) -> Response:
         """Send a message; the answer as a chat completion, at once or in chunks."""
-        body = await read_json(request, at_most=self.manner.body_bytes)
-        model, asked = read_completion(body, conversation=_named(request))
-        self._check(model)
-        new = await self._new_run(request, body, asked)
-        if not asked.stream:
-            return await self._answer(new, completion_body)
-        telling = partial(CompletionTelling, with_tools=asked.options.tools, with_usage=asked.with_usage)
-        return await self._stream(new, telling, closing=DONE)
+        # Nothing is named here: what was sent goes on to the desk, and is let go of there.
+        return await self._serve(request, *await self._completion(request))
 
     async def responses(self, request: Request) -> Response:
         """Send a message; the answer as a response, at once or in typed events."""
-        body = await read_json(request, at_most=self.manner.body_bytes)
-        model, previous, asked = read_response(body, conversation=_named(request))
-        self._check(model)
-        if previous is not None:
-            asked = replace(asked, conversation=await self._sender_of(previous, key_of(request)))
-        new = await self._new_run(request, body, asked)
-        if not asked.stream:
-            return await self._answer(new, partial(response_body, previous=previous))
-        telling = partial(ResponseTelling, with_tools=asked.options.tools, previous=previous)
-        return await self._stream(new, telling)
+        return await self._serve(request, *await self._response(request))
 
     async def response(self, request: Request) -> Response:
         """What became of a response."""
@@ -192,53 +176,48 @@ class OpenAIApi:
             known = slug(self.agent)
             raise Unknown(f"no such model; this one is {known!r}", param="model", code="model_not_found")
 
-    async def _answer(self, new: NewRun, make: Make) -> Response:
-        with self.waiting.expect(new.id) as expected:
-            accepted = await self._accept(new)
-            if accepted.run == new.id:
-                return self._reply(
-                    new, accepted.run, await expected.outcome(within=min(self.manner.wait, ANSWERS_WITHIN)), make
-                )
-        with self.waiting.expect(accepted.run) as expected:  # an idempotency key found an earlier run
-            self.waiting.look_now(accepted.run)
-            return self._reply(
-                new, accepted.run, await expected.outcome(within=min(self.manner.wait, ANSWERS_WITHIN)), make
-            )
+    async def _completion(self, request: Request) -> tuple[NewRun, Manner]:
+        body = await read_json(request, at_most=self.manner.body_bytes)
+        model, asked = read_completion(body, conversation=_named(request))
+        self._check(model)
+        new = await self._new_run(request, body, asked)
+        telling = partial(CompletionTelling, with_tools=asked.options.tools, with_usage=asked.with_usage)
+        return new, Manner(asked.stream, new.idempotency is not None, completion_body, telling, closing=DONE)
 
-    def _reply(self, new: NewRun, run: UUID, outcome: Mapping[str, Any] | Question | None, make: Make) -> Response:
+    async def _response(self, request: Request) -> tuple[NewRun, Manner]:
+        body = await read_json(request, at_most=self.manner.body_bytes)
+        model, previous, asked = read_response(body, conversation=_named(request))
+        self._check(model)
+        if previous is not None:
+            asked = replace(asked, conversation=await self._sender_of(previous, key_of(request)))
+        new = await self._new_run(request, body, asked)
+        make = partial(response_body, previous=previous)
+        telling = partial(ResponseTelling, with_tools=asked.options.tools, previous=previous)
+        return new, Manner(asked.stream, new.idempotency is not None, make, telling)
+
+    def _serve(self, request: Request, new: NewRun, manner: Manner) -> Awaitable[Response]:
+        if manner.streams:
+            return self.desk.stream(new, request, partial(self._followed, manner))
+        within = min(self.manner.wait, ANSWERS_WITHIN)
+        return self.desk.answer(new, request, partial(self._told, manner), within=within)
+
+    async def _told(self, manner: Manner, run: UUID, outcome: Outcome) -> Response:
         answer = answer_of(run, outcome)
         if outcome is None:
-            again = {} if new.idempotency else NEVER_AGAIN  # with its key it comes back to the same run
+            again = {} if manner.has_key else NEVER_AGAIN
             return self.bodies.problem(TIMEOUT, 408, dialect="openai", headers=again, **answer.beyond)
         if answer.fault is not None:
-            code = f"run_{answer.state}"
-            return self.bodies.problem(
-                answer.fault, 500, dialect="openai", headers=NEVER_AGAIN, code=code, **answer.beyond
-            )
-        return self.bodies.foreign(make(answer, slug(self.agent)))
+            return self.bodies.problem(answer.fault, 500, dialect="openai", code=f"run_{answer.state}", **answer.beyond)
+        return self.bodies.foreign(manner.make(answer, slug(self.agent)))
 
-    async def _stream(self, new: NewRun, tell: Tell, *, closing: bytes = b"") -> Response:
-        seat = self.seats.take()  # before anything is accepted
-        try:
-            accepted = await self._accept(new)
-        except BaseException:
-            seat.leave()
-            raise
-        run = accepted.run
-        if accepted.into is None:
-            events = follow_run(
-                run, after=ACCEPTED_ID, streams=self.streams, watch=self.watch, transcripts=self.history
-            )
-        else:
-            events = await_end(run, self.waiting)  # what it answers is told on a run that is half told already
-        first = accepted_event(run, accepted.conversation)
+    def _followed(self, manner: Manner, accepted: Accepted, seat: Seat) -> Response:
+        run, desk = accepted.run, self.desk
+        # What a message answers is told on a run that is half told already: of that one only the end.
+        events = desk.events(run, after=ACCEPTED_ID) if accepted.into is None else await_end(run, desk.waiting)
         return OpenAIStream(
-            events, tell(run, slug(self.agent)), clock=self.clock, departure=self.departure, seat=seat, first=first,
-            closing=closing,
+            events, manner.telling(run, slug(self.agent)), clock=desk.clock, departure=desk.departure, seat=seat,
+            first=accepted_event(run, accepted.conversation), closing=manner.closing,
         )  # fmt: skip
-
-    async def _accept(self, new: NewRun) -> Accepted:
-        return await accept_message(new, inbox=self.inbox, wake_ups=self.wake_ups, control=self.control)
 
     async def _new_run(self, request: Request, body: Mapping[str, Any], asked: Asked) -> NewRun:
         key = read_idempotency_key(request.headers.get("idempotency-key"))

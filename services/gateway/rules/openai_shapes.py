@@ -154,7 +154,7 @@ class ResponseReply(Shape):
     lucyd: Beyond
 
 
-class RunProblem(Shape):
+class OpenAIRunProblem(Shape):
     """An error in OpenAI's form about a run: it goes on, or has ended without an answer."""
 
     error: OpenAIFault

@@ -1,0 +1,119 @@
+"""Who waits at the front desk: nothing of what they sent is kept meanwhile."""
+
+import asyncio
+import base64
+import gc
+from datetime import timedelta
+from functools import partial
+from typing import Any, cast
+
+import orjson
+import pytest
+from starlette.requests import Request
+
+from services.gateway.actions.take_leave import Departure
+from services.gateway.actions.wait_for_reply import WaitingRoom
+from services.gateway.actions.watch_runs import RunWatch
+from services.gateway.edge.bodies import Bodies
+from services.gateway.edge.chat_api import ChatManner
+from services.gateway.edge.door import KEY
+from services.gateway.edge.event_stream import Seats
+from services.gateway.edge.front_desk import FrontDesk
+from services.gateway.edge.openai_api import OpenAIApi
+from services.gateway.rules.openai_chat import CompletionBody, ImagePart
+from services.gateway.rules.openai_responses import InputImage, ResponseBody
+from services.gateway.rules.openai_turns import Asked, Turn
+from shared.adapters.inmemory.bus import InMemoryBus
+from shared.adapters.inmemory.control import InMemoryControl
+from shared.adapters.inmemory.transcripts import InMemoryTranscripts
+from shared.domain.api_key import ApiKey
+from shared.domain.attachment import Attachment
+from shared.domain.run import NewRun
+from shared.ports.history import History
+from tests.builders import final_write
+from tests.runs_worlds import InMemoryWorld
+
+LARGE = 100_000
+
+
+@pytest.fixture
+async def world() -> InMemoryWorld:
+    made = InMemoryWorld()
+    made.me = await made.hire()
+    return made
+
+
+@pytest.fixture
+def api(world: InMemoryWorld) -> OpenAIApi:
+    bus, clock = InMemoryBus(world.clock), world.clock
+    transcripts = InMemoryTranscripts(world.tables)
+    desk = FrontDesk(
+        inbox=world.runs,
+        wake_ups=bus,
+        control=InMemoryControl(),
+        streams=bus,
+        watch=RunWatch(bus, transcripts, clock),
+        seats=Seats(10),
+        waiting=WaitingRoom(bus, bus, world.runs, clock),
+        transcripts=transcripts,
+        clock=clock,
+        departure=Departure(),
+        end=partial(world.runs.cancel, reason="Its client hung up."),
+    )
+    manner = ChatManner(timedelta(seconds=30), 10_000_000, timedelta(hours=1), 100, timedelta(hours=1))
+    return OpenAIApi(desk, world.runs, cast(History, transcripts), Bodies("Testbert"), manner, "Testbert")
+
+
+def request(path: str, body: bytes) -> Request:
+    """One whose body is there, and whose client stays."""
+    pieces = [body]
+
+    async def receive() -> dict[str, Any]:
+        if pieces:
+            return {"type": "http.request", "body": pieces.pop(), "more_body": False}
+        await asyncio.Event().wait()
+        raise AssertionError("it stays")
+
+    del body
+    scope = {"type": "http", "method": "POST", "path": path, "headers": [], "query_string": b"", KEY: ApiKey("ada")}
+    return Request(scope, receive)
+
+
+def with_picture(path: str) -> bytes:
+    """A body with an image of some hundred kilobytes."""
+    url = "data:image/png;base64," + base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(3 * LARGE)).decode()
+    if path.endswith("completions"):
+        part = {"type": "image_url", "image_url": {"url": url}}
+        return orjson.dumps({"model": "lucyd", "messages": [{"role": "user", "content": [part]}]})
+    item = {"role": "user", "content": [{"type": "input_image", "image_url": url}]}
+    return orjson.dumps({"model": "lucyd", "input": [item]})
+
+
+def kept() -> list[str]:
+    """What of a request is in memory: its parts by their types, and whatever holds a large text."""
+    gc.collect()
+    found = gc.get_objects()
+    parts = (NewRun, Attachment, Asked, Turn, CompletionBody, ResponseBody, ImagePart, InputImage)
+    names = [type(each).__name__ for each in found if isinstance(each, parts)]
+    texts = [value for each in found if type(each) is dict for value in list(each.values()) if type(value) is str]
+    return names + [text[:20] for text in texts if len(text) > LARGE and text.startswith("data:image")]
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])
+async def test_who_waits_keeps_nothing_of_the_body(world: InMemoryWorld, api: OpenAIApi, path: str) -> None:
+    """Many may wait, for minutes, and a body may have a hundred megabytes of images."""
+    serve = api.completions if path.endswith("completions") else api.responses
+    waits = asyncio.create_task(serve(request(path, with_picture(path))))
+    async with asyncio.timeout(10):
+        while not world.tables.runs:
+            await asyncio.sleep(0)
+        while kept():
+            await asyncio.sleep(0.01)
+    assert not waits.done()
+    assert len(world.tables.blobs) == 1
+    (run,) = world.tables.runs.values()
+    claim = await world.claim(run.conversation)
+    await world.store(claim, final_write(claim, reply="A cat."))
+    await api.desk.waiting.look()
+    answer = await waits
+    assert (answer.status_code, b"A cat." in bytes(answer.body)) == (200, True)
