@@ -85,6 +85,24 @@ class Toolbox(Protocol):
         ...
 
 
+class Processors(Protocol):
+    """Those that this process may use."""
+
+    @property
+    def count(self) -> int:
+        """How many."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """Which of the machine's."""
+        ...
+
+    def busy(self) -> float | None:
+        """The share of their time that was spent since the last call, from 0 to 1; ``None`` where nobody can tell."""
+        ...
+
+
 class SessionFigures(Protocol):
     """Reads what ``session_status`` tells."""
 

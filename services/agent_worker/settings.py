@@ -48,6 +48,7 @@ class Settings:
     run_deadline: timedelta
     share: FairShare
     memory_limit: int
+    stand_back: bool
     parallel_tools: int
     drain: timedelta
     history_characters: int
@@ -101,6 +102,7 @@ class Settings:
             run_deadline=timedelta(seconds=configuration.run.deadline_seconds),
             share=FairShare(worker.slots, configuration.fairness.window, configuration.fairness.weights),
             memory_limit=worker.memory_mb * 1_000_000,
+            stand_back=worker.stand_back,
             parallel_tools=worker.inflight_tools,
             drain=min(timedelta(seconds=worker.drain_seconds), LONGEST_DRAIN),
             history_characters=worker.history_cache_bytes,

@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Protocol, TypeVar
 
 import structlog
@@ -19,6 +20,7 @@ from services.agent_worker.actions.mind_memory import MindMemory
 from services.agent_worker.actions.remember_history import Histories
 from services.agent_worker.actions.rounds import Rounds
 from services.agent_worker.actions.serve_conversation import Fenced
+from services.agent_worker.actions.stand_back import StandBack
 from services.agent_worker.actions.take_work import WorkInHand, take_work
 from services.agent_worker.actions.tell import Outlet
 from services.agent_worker.actions.work_alone import work_alone
@@ -45,9 +47,12 @@ from shared.adapters.postgres.session_figures import PostgresSessionFigures
 from shared.adapters.postgres.workspace_id import check_workspace
 from shared.adapters.processes import is_gone
 from shared.adapters.redis.bulletin import RedisBulletin
+from shared.adapters.redis.colleagues import RedisColleagues
 from shared.adapters.redis.control import RedisControl
 from shared.adapters.redis.wake_ups import RedisWakeUps
 from shared.adapters.system_clock import SystemClock
+from shared.messages.worker_figures import WorkerFigures
+from shared.runtime.processors import Processors
 from shared.runtime.service import Service, StartAnew
 from shared.runtime.settings import Configuration
 from shared.runtime.vitals import LoopLag, give_memory_back, resident_bytes
@@ -79,8 +84,8 @@ class Wrap(Protocol):
 async def open_service(configuration: Configuration, *, wrap: Wrap = _as_it_is) -> AsyncIterator[Service]:
     """The agent worker, ready to run.
 
-    ``wrap`` is for the wiring of a test: it is called once with each of clock, models, runs, bulletin, wake-ups and
-    toolbox as they are made. The worker itself gives none.
+    ``wrap`` is for the wiring of a test: it is called once with each of clock, models, runs, bulletin, wake-ups,
+    toolbox and processors as they are made. The worker itself gives none.
     """
     settings = Settings.of(configuration)
     opened = threading.Event()
@@ -89,15 +94,13 @@ async def open_service(configuration: Configuration, *, wrap: Wrap = _as_it_is) 
     lag = LoopLag()
     clock = wrap(SystemClock())
     hand: WorkInHand | None = None
-    memory: MindMemory | None = None
+    figures: Callable[[], WorkerFigures] | None = None
 
     def vitals() -> Mapping[str, str]:
         return {
             "rss_bytes": str(resident_bytes()),
-            "conversations": str(hand.count if hand else 0),
-            "in_line": str(hand.in_line if hand else 0),
-            "taking": memory.taking if memory else "yes",
             "served": str(hand.served if hand else 0),
+            **(figures().told() if figures else {}),
         }
 
     async with contextlib.AsyncExitStack() as stack:
@@ -148,23 +151,33 @@ async def open_service(configuration: Configuration, *, wrap: Wrap = _as_it_is) 
         memory = MindMemory(
             hand, histories, limit=settings.memory_limit, resident=resident_bytes, give_back=give_memory_back
         )
+        watch = PeerWatch(fleet, clock, me=worker, is_gone=is_gone)
+        surplus = StandBack(
+            foundation.identity,
+            processors=wrap(Processors()),
+            peers=lambda: watch.others,
+            colleagues=RedisColleagues(foundation.redis),
+            clock=clock,
+        )
+        figures = partial(_figures, hand, memory, surplus, desk)
         rounds = Rounds(
             desk=desk,
             hand=hand,
             runs=runs,
             inbox=runs,
             fleet=fleet,
-            watch=PeerWatch(fleet, clock, me=worker, is_gone=is_gone),
+            watch=watch,
             bulletin=bulletin,
             wake_ups=wake_ups,
             drain_within=settings.drain,
         )
         work: Sequence[Callable[[], Awaitable[None]]] = (
-            lambda: take_work(wake_ups, runs, hand, sleep=clock.sleep),
+            lambda: take_work(wake_ups, runs, hand, sleep=clock.sleep, surplus=surplus),
             lambda: sweep_for_ever(rounds.sweep, clock, desk.chance),
             lambda: sweep_for_ever(rounds.tell, clock, desk.chance),
             isolation.run,
             lambda: _mind(memory),
+            *((surplus.watch,) if settings.stand_back else ()),
         )
         opened.set()
         yield Service(
@@ -191,6 +204,17 @@ def _alone(errand: Errand, rounds: Rounds) -> Sequence[Callable[[], Awaitable[No
         await asyncio.Event().wait()
 
     return (work, lambda: sweep_for_ever(rounds.mind_what_is_in_hand, desk.clock, desk.chance))
+
+
+def _figures(hand: WorkInHand, memory: MindMemory, surplus: StandBack, desk: Desk) -> WorkerFigures:
+    """What colleagues and operators read. One that takes no wake-ups, for whatever reason, must not be counted on."""
+    if desk.alone:
+        taking = "no (alone)"
+    elif desk.draining.is_set():
+        taking = "no (draining)"
+    else:
+        taking = surplus.taking if hand.takes else memory.taking
+    return WorkerFigures(surplus.machine, taking, hand.count, hand.slots, hand.in_line, hand.waits)
 
 
 def _toolbox(settings: Settings, foundation: Foundation, clock: SystemClock) -> LocalToolbox:

@@ -28,6 +28,8 @@ class PeerWatch:
         self._is_gone = is_gone
         self._seen: dict[UUID, tuple[int, float]] = {}
         self._looked_at: float | None = None
+        self.others: Sequence[Identity] = ()
+        """The living peers, as they were seen last."""
 
     async def look(self) -> Sequence[str]:
         """Fence who is dead; the conversations that are free now.
@@ -48,6 +50,7 @@ class PeerWatch:
         if now - asked_at > LOOK_WITHIN.total_seconds() or self._last_look_is_old(asked_at):
             self._seen.clear()
         self._looked_at = now
+        self.others = [peer.identity for peer in peers if peer.identity.id != self._me]
         freed: list[str] = []
         seen: dict[UUID, tuple[int, float]] = {}
         for peer in peers:

@@ -13,6 +13,7 @@ import structlog
 from services.agent_worker.actions.desk import Desk
 from services.agent_worker.actions.remember_history import Histories
 from services.agent_worker.actions.serve_conversation import Fenced, InHand, Served, serve_conversation
+from services.agent_worker.actions.stand_back import StandBack
 from services.agent_worker.rules.fair_share import FairShare
 from services.agent_worker.rules.lines import Lines
 from shared.errors import TryLater
@@ -26,6 +27,9 @@ PAUSE_WITHOUT_REDIS = 0.5
 READ_ON_EVERY = timedelta(milliseconds=50)
 """How often a worker without a free slot looks at the stream: what it finds there is nobody else's either, and a flood
 must not hide what stands behind it."""
+
+LOOK_EVERY = 0.05
+"""Seconds: how often a worker that stands back looks for what nobody else has taken."""
 
 READ_AT_ONCE = 500
 LONGEST_LINES = 10_000
@@ -79,6 +83,17 @@ class WorkInHand:
         return len(self._lines)
 
     @property
+    def waits(self) -> timedelta:
+        """For how long the first of those has waited."""
+        since = self._lines.since
+        return timedelta(0) if since is None else timedelta(seconds=max(0.0, self._desk.clock.monotonic() - since))
+
+    @property
+    def slots(self) -> int:
+        """How many can be in hand at a time."""
+        return self._slots
+
+    @property
     def full(self) -> Sequence[str]:
         """Principals that have no room here, so that nothing of theirs need be looked for."""
         return self._lines.full()
@@ -103,7 +118,7 @@ class WorkInHand:
             self._begin(conversation, principal, entry)
         else:
             # Acknowledged at once: Postgres has it, and when this process dies the sweep of a peer finds it there.
-            self._lines.wait(conversation, principal)
+            self._lines.wait(conversation, principal, now=self._desk.clock.monotonic())
             self._desk.outlet.acknowledge(entry)
 
     def pause(self) -> None:
@@ -261,7 +276,8 @@ class WorkInHand:
         if fault is None and conversation in self._again:
             self._again.discard(conversation)
             # What waits behind the attempt that was stopped, or came just as it ended.
-            if not self.takes or not self._lines.wait(conversation, principal):
+            now = self._desk.clock.monotonic()
+            if not self.takes or not self._lines.wait(conversation, principal, now=now):
                 self._desk.outlet.wake(conversation, principal)
         self._fill()
         if self.free or not self._tasks:
@@ -272,26 +288,49 @@ class WorkInHand:
 
 
 async def take_work(
-    wake_ups: WakeUps, runs: Runs, hand: WorkInHand, *, sleep: Callable[[float], Coroutine[Any, Any, None]]
+    wake_ups: WakeUps,
+    runs: Runs,
+    hand: WorkInHand,
+    *,
+    sleep: Callable[[float], Coroutine[Any, Any, None]],
+    surplus: StandBack | None = None,
 ) -> None:
-    """Take wake-ups until cancelled. A Redis that is away costs nothing: the sweep finds the work in Postgres."""
+    """Take wake-ups until cancelled. A Redis that is away costs nothing: the sweep finds the work in Postgres.
+
+    While ``surplus`` stands back, only what nobody else has taken between two looks is taken.
+    """
+    mark = ""
     while True:
         if not hand.takes:
             await hand.slot()
             continue
-        is_free = hand.free > 0
-        limit, wait = (hand.free, WAIT_FOR_WORK) if is_free else (READ_AT_ONCE, timedelta(0))
         try:
+            if surplus is None or not surplus.stands_back:
+                await _take_what_comes(wake_ups, runs, hand)
+                continue
             async with hand.reading:
-                taken = await _with_principals(await wake_ups.take(limit=limit, wait=wait), runs)
-                for wake_up in taken:
-                    hand.take(wake_up.conversation, wake_up.principal, entry=wake_up.entry)
+                left, mark = await wake_ups.take_left(mark=mark, limit=1)
+                await _begin(left, runs, hand)
+            surplus.looked(found=bool(left))
+            await sleep(LOOK_EVERY)
         except TryLater as fault:
             log.warning("wake_ups_not_read", reason=str(fault))
             await sleep(PAUSE_WITHOUT_REDIS)
-            continue
-        if not is_free and len(taken) < READ_AT_ONCE:
-            await hand.slot(READ_ON_EVERY)
+
+
+async def _take_what_comes(wake_ups: WakeUps, runs: Runs, hand: WorkInHand) -> None:
+    is_free = hand.free > 0
+    limit, wait = (hand.free, WAIT_FOR_WORK) if is_free else (READ_AT_ONCE, timedelta(0))
+    async with hand.reading:
+        taken = await wake_ups.take(limit=limit, wait=wait)
+        await _begin(taken, runs, hand)
+    if not is_free and len(taken) < READ_AT_ONCE:
+        await hand.slot(READ_ON_EVERY)
+
+
+async def _begin(taken: Sequence[WakeUp], runs: Runs, hand: WorkInHand) -> None:
+    for wake_up in await _with_principals(taken, runs):
+        hand.take(wake_up.conversation, wake_up.principal, entry=wake_up.entry)
 
 
 async def _with_principals(taken: Sequence[WakeUp], runs: Runs) -> Sequence[WakeUp]:

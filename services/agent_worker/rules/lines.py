@@ -23,7 +23,7 @@ class Lines:
         self._most = most
         self._held: Counter[str] = Counter()
         self._lines: dict[str, OrderedDict[str, int]] = {}
-        self._whose: dict[str, str] = {}
+        self._whose: dict[str, tuple[str, float]] = {}
         self._turns: list[tuple[float, int, str]] = []
         self._came = 0
 
@@ -34,6 +34,11 @@ class Lines:
     def __contains__(self, conversation: str) -> bool:
         """Whether it waits."""
         return conversation in self._whose
+
+    @property
+    def since(self) -> float | None:
+        """When the one that has waited longest came; ``None`` when nobody waits."""
+        return next((came_at for _, came_at in self._whose.values()), None)
 
     def has_room(self, principal: str) -> bool:
         """Whether one more of this principal may begin, as far as its window goes; nobody overtakes its own line."""
@@ -56,7 +61,7 @@ class Lines:
             del self._held[principal]
         self._give_turn(principal)
 
-    def wait(self, conversation: str, principal: str) -> bool:
+    def wait(self, conversation: str, principal: str, *, now: float = 0.0) -> bool:
         """Put it at the end of its line; one that waits keeps its place. False: too many wait already.
 
         A principal of which nobody waits is let in all the same: the last of the longest line gives way.
@@ -68,7 +73,7 @@ class Lines:
         self._came += 1
         line = self._lines.setdefault(principal, OrderedDict())
         line[conversation] = self._came
-        self._whose[conversation] = principal
+        self._whose[conversation] = (principal, now)
         if len(line) == 1:
             self._give_turn(principal)
         return True
@@ -102,7 +107,7 @@ class Lines:
 
     def clear(self) -> Sequence[tuple[str, str]]:
         """Send everybody away; which conversations waited, with their principals."""
-        waited = list(self._whose.items())
+        waited = [(conversation, principal) for conversation, (principal, _) in self._whose.items()]
         self._lines.clear()
         self._whose.clear()
         self._turns.clear()

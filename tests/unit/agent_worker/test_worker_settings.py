@@ -13,3 +13,12 @@ def test_no_goodbye_is_longer_than_a_process_has(tmp_path: Path) -> None:
     config.write_text("[worker]\ndrain_seconds = 60\n")
     read = load_configuration(config, {"HOME": str(tmp_path)}, find_ollama=lambda: None)
     assert Settings.of(read).drain == timedelta(seconds=20)
+
+
+def test_surplus_workers_stand_back_unless_told_otherwise(tmp_path: Path) -> None:
+    """Whoever knows better about the machine can turn it off."""
+    config = tmp_path / "lucyd.toml"
+    for text, stands_back in (("", True), ("[worker]\nstand_back = false\n", False)):
+        config.write_text(text)
+        read = load_configuration(config, {"HOME": str(tmp_path)}, find_ollama=lambda: None)
+        assert Settings.of(read).stand_back is stands_back

@@ -12,11 +12,13 @@ from shared.runtime.configuration.kinds import Address, Count, Hours, Number, Po
 class Worker:
     """``[worker]``: what one worker process takes on: conversations (``slots``) and tools at a time.
 
-    ``memory_mb``: with more of it in use, it takes nothing new; 0 means no limit.
+    ``memory_mb``: with more of it in use, it takes nothing new; 0 means no limit. ``stand_back``: it leaves new work
+    to older workers on the same processors while these are full.
     """
 
     slots: Positive = 128
     memory_mb: Count = 0
+    stand_back: bool = True
     inflight_tools: Positive = 8
     drain_seconds: Seconds = 20.0
     history_cache_bytes: Count = 67_108_864

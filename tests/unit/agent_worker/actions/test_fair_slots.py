@@ -56,6 +56,21 @@ async def test_a_flood_leaves_room_for_somebody_else() -> None:
         assert len(room.bus.waiting) == 0  # Postgres has it; nobody need read it again
 
 
+async def test_a_worker_tells_for_how_long_the_first_in_its_line_has_waited() -> None:
+    """Colleagues that stand back see by it when this one needs them."""
+    hold = asyncio.Event()
+    room = await Room(hold, hold).open()
+    for number in range(2):
+        await _accept(room, f"c{number}", "key:a")
+    async with _taking(room) as hand:
+        await _until(lambda: len(room.model.requests) == 2)
+        assert (hand.slots, hand.waits.total_seconds()) == (4, 0)
+        await _accept(room, "late", "key:a")
+        await _until(lambda: hand.in_line == 1)
+        room.clock.advance(3)
+        assert hand.waits.total_seconds() == 3
+
+
 async def test_what_waits_is_begun_as_slots_come_free() -> None:
     """Nobody waits for the sweep."""
     room = await Room(*[ModelAnswer("hi") for _ in range(9)]).open()

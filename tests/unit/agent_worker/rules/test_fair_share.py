@@ -88,6 +88,20 @@ def test_a_conversation_waits_once_and_keeps_its_place() -> None:
     assert _begun(lines, 3) == ["x", "y"]
 
 
+def test_lines_know_since_when_their_first_has_waited() -> None:
+    """Of whatever principal it is: how well a line moves is seen by it."""
+    lines = _lines()
+    assert lines.since is None
+    lines.wait("a1", "a", now=5.0)
+    lines.wait("b1", "b", now=6.0)
+    lines.wait("a1", "a", now=7.0)  # it keeps its place
+    assert lines.since == 5.0
+    assert lines.next() == ("a1", "a")
+    assert lines.since == 6.0
+    assert lines.clear() == [("b1", "b")]
+    assert lines.since is None
+
+
 def test_lines_are_bounded() -> None:
     """What comes beyond is in Postgres; memory is not."""
     lines = _lines(most=2)

@@ -170,6 +170,18 @@ async def test_a_worker_of_this_host_that_is_gone_is_fenced_at_once() -> None:
     assert watched.state == "fenced"
 
 
+async def test_the_others_are_remembered_as_they_were_seen_last() -> None:
+    """Whoever wants to know its colleagues need not ask Postgres again."""
+    watched = await Watched().start()
+    assert list(watched.watch.others) == []
+    await watched.watch.look()
+    assert list(watched.watch.others) == [watched.peer]
+    watched.away.add("peers")
+    with pytest.raises(TryLater):
+        await watched.watch.look()
+    assert list(watched.watch.others) == [watched.peer]
+
+
 async def test_nobody_fences_itself() -> None:
     """A worker knows about itself from its own beat."""
     watched = await Watched().start()
