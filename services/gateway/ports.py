@@ -2,9 +2,11 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from decimal import Decimal
-from typing import Protocol
+from typing import Any, Protocol
+from uuid import UUID
 
 from services.gateway.rules.webhook_verdict import Receipt
+from shared.domain.run import IdempotencyKey
 from shared.ports.webhooks import Webhook
 
 Ready = Callable[[], Awaitable[tuple[bool, Mapping[str, str]]]]
@@ -28,6 +30,22 @@ class Stock(Protocol):
 
     async def figures(self) -> Mapping[str, Mapping[str, int | Decimal]]:
         """Figures by name and kind, the kinds being few. Within seconds; raises ``TryLater``."""
+        ...
+
+
+class Answers(Protocol):
+    """Remembers what was answered to work that is no message, by its idempotency key."""
+
+    async def begin(self, key: IdempotencyKey, id: UUID) -> tuple[UUID, Mapping[str, Any] | None]:
+        """The id that the work goes by: ``id`` for who comes first, and that same one for whoever comes again; and
+        what was answered, if it was.
+
+        Raises ``Conflict`` when the key came with another body, and ``TryLater``.
+        """
+        ...
+
+    async def end(self, key: IdempotencyKey, answer: Mapping[str, Any]) -> None:
+        """It was answered so. Raises ``TryLater``."""
         ...
 
 

@@ -38,6 +38,7 @@ from services.gateway.edge.operation import Operation
 from services.gateway.edge.operator_api import OperatorApi
 from services.gateway.edge.plugins_api import PluginsApi
 from services.gateway.edge.records_api import RecordsApi
+from services.gateway.edge.repeats import Repeats
 from services.gateway.edge.run_control_api import RunControlApi
 from services.gateway.edge.session_api import SessionApi
 from services.gateway.edge.story_api import StoryApi
@@ -51,6 +52,7 @@ from shared.adapters.http.metrics_page import MEDIA_TYPE
 from shared.adapters.http.patience import Patience
 from shared.adapters.http.serve import serving
 from shared.adapters.inmemory.windows import InMemoryWindows
+from shared.adapters.postgres.answers import PostgresAnswers
 from shared.adapters.postgres.api_keys import PostgresApiKeys
 from shared.adapters.postgres.dead_letters import PostgresDeadLetters
 from shared.adapters.postgres.history import PostgresHistory
@@ -130,6 +132,7 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             {"postgres": PostgresStock(foundation.database), "redis": RedisQueueDepths(foundation.redis)}, clock
         )
         bodies = Bodies(settings.agent)
+        repeats = Repeats(PostgresAnswers(foundation.database), bodies, settings.chat.key_lives)
         windows, own = RedisWindows(foundation.redis, ask=line.ask), InMemoryWindows(clock)
         entrance = TokenDoor(
             settings.token,
@@ -191,21 +194,20 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             version=foundation.identity.version,
         )
         terms = Terms(settings.chat.deadline, settings.chat.capacity, settings.chat.key_lives)
-        dead = DeadApi(PostgresDeadLetters(foundation.database), runs, wake_ups, bodies, terms)
         operations: list[Operation] = [
             *HealthApi("gateway", partial(readiness, {**foundation.checks, "staying": departure.check})).operations(),
             *MetricsApi(foundation.metrics.text, MEDIA_TYPE, stock).operations(),
             *chat.operations(),
             *openai.operations(),
-            *JobsApi(desk, records, clock, bodies).operations(),
+            *JobsApi(desk, records, clock, bodies, repeats).operations(),
             *PluginsApi(bodies).operations(),
             *RecordsApi(records, bodies).operations(),
-            *UpkeepApi(intake, runs, waiting, records, bodies, settings.idle_minutes).operations(),
+            *UpkeepApi(intake, runs, waiting, records, bodies, settings.idle_minutes, history, repeats).operations(),
             *NotifyApi(intake, waiting, bodies, *settings.of_people).operations(),
             *RunControlApi(runs, history, control, wake_ups, waiting, bodies).operations(),
             *sessions.operations(),
             *operator.operations(),
-            *dead.operations(),
+            *DeadApi(PostgresDeadLetters(foundation.database), runs, wake_ups, bodies, terms).operations(),
             *StoryApi(PostgresStories(foundation.database), bodies).operations(),
             *DocumentApi(lambda: operations, foundation.identity.version).operations(),
         ]

@@ -90,8 +90,14 @@ class Inbox(Protocol):
         """Those of ``runs`` that have ended."""
         ...
 
-    async def reset(self, conversation: str, run: UUID, *, source: str, sender: str) -> Reset | None:
-        """Close the open session and cancel the run in hand; ``None`` when there is no open session."""
+    async def reset(
+        self, conversation: str, run: UUID, *, source: str, sender: str, rested: timedelta | None = None
+    ) -> Reset | None:
+        """Close the open session and cancel the run in hand; ``None`` when there is no open session.
+
+        ``rested``: only if the session rests for so long and no run of its conversation is open, as it stands when
+        nothing can come in between; else ``None``, and nothing was changed.
+        """
         ...
 
 

@@ -9,7 +9,7 @@ import pytest
 from shared.domain.run import Claim, EffectResult, Intent, NewRun
 from shared.ids import new_id
 from shared.messages.run_events import terminal_id
-from shared.ports.runs import FinishedRun
+from shared.ports.runs import FinishedRun, Reset
 from tests.builders import (
     CHAT,
     CONVERSATION,
@@ -108,6 +108,28 @@ async def test_a_reset_closes_the_session_and_cancels_what_runs(world: World) ->
     assert following.session.id != claim.session.id
     assert following.epoch > claim.epoch + 1
     assert [body["content"] for body in bodies(following)] == ["two"]
+
+
+async def test_a_session_is_closed_for_resting_only_while_it_rests(world: World) -> None:
+    """Between the look and the reset a message may come, and nobody has asked for that one to be ended."""
+    await world.accept(new_run("one"))
+    claim = await world.claim()
+
+    async def reset(rested: timedelta) -> Reset | None:
+        return await world.runs.reset(CONVERSATION, new_id(), source="http", sender="operator", rested=rested)
+
+    assert await reset(timedelta(0)) is None
+    await world.store(claim, final_write(claim))
+    assert await reset(timedelta(hours=1)) is None
+    late = await world.accept(new_run("two"))
+    assert await reset(timedelta(0)) is None
+    assert [finished.run for finished in await world.runs.outcomes([late.run])] == []
+    following = await world.claim()
+    assert (following.run, following.session.id) == (late.run, claim.session.id)
+    await world.store(following, final_write(following))
+    closed = await reset(timedelta(0))
+    assert closed is not None
+    assert (closed.session, list(closed.cancelled)) == (claim.session.id, [])
 
 
 async def test_a_session_that_is_closed_ends_with_no_open_tool_call(world: World) -> None:

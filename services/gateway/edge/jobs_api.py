@@ -2,12 +2,14 @@
 
 import re
 from dataclasses import dataclass
+from uuid import UUID
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from services.gateway.edge.bodies import Bodies, read_json
+from services.gateway.edge.bodies import Bodies
 from services.gateway.edge.operation import Operation, Reply
+from services.gateway.edge.repeats import Answered, Repeats, read_wishes
 from services.gateway.rules.job_request import (
     CONSOLIDATE,
     INDEX,
@@ -16,19 +18,20 @@ from services.gateway.rules.job_request import (
     ROUTES,
     Errand,
     IndexBody,
+    NoWishes,
     job_body,
     job_id,
+    repeated_job_id,
 )
 from services.gateway.rules.record_shapes import IndexStatusReply, JobReply, QueuedReply
 from services.gateway.rules.reply_shapes import Problem
-from services.gateway.rules.request_body import read_as
+from services.gateway.rules.request_body import RequestBody, read_as
 from shared.errors import LucydError, NotFound
 from shared.ports.clock import Clock
 from shared.ports.queues import JobDesk
 from shared.ports.records import Records
 
 TAG = "jobs"
-SMALL_BODY = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,7 @@ class JobsApi:
     records: Records
     clock: Clock
     bodies: Bodies
+    repeats: Repeats
 
     def operations(self) -> list[Operation]:
         """What they do."""
@@ -46,7 +50,7 @@ class JobsApi:
         return [
             Operation(
                 "POST", "/api/v1/index", self.index, "admin", "index the workspace",
-                queued, body=IndexBody, counts_as="work", tag=TAG,
+                queued, body=IndexBody, may_be_empty=True, counts_as="work", repeatable=True, tag=TAG,
             ),
             Operation(
                 "GET", "/api/v1/index/status", self.index_status, "read", "what is indexed",
@@ -54,11 +58,11 @@ class JobsApi:
             ),
             Operation(
                 "POST", "/api/v1/consolidate", self.consolidate, "admin", "consolidate sessions",
-                queued, counts_as="work", tag=TAG,
+                queued, body=NoWishes, may_be_empty=True, counts_as="work", repeatable=True, tag=TAG,
             ),
             Operation(
                 "POST", "/api/v1/maintain", self.maintain, "admin", "tidy the store up",
-                queued, counts_as="work", tag=TAG,
+                queued, body=NoWishes, may_be_empty=True, counts_as="work", repeatable=True, tag=TAG,
             ),
             Operation(
                 "GET", "/api/v1/jobs/{id}", self.job, "admin", "what became of a job",
@@ -69,29 +73,34 @@ class JobsApi:
 
     async def index(self, request: Request) -> Response:
         """Index the workspace."""
-        try:
-            body = await read_json(request, at_most=SMALL_BODY)
-            return await self._enqueue(INDEX, full=read_as(IndexBody, body).full)
-        except LucydError as fault:
-            return self.bodies.error(fault)
+        return await self._ask_for(INDEX, request, IndexBody)
 
-    async def consolidate(self, _: Request) -> Response:
+    async def consolidate(self, request: Request) -> Response:
         """Consolidate what waits for it."""
-        return await self._enqueue(CONSOLIDATE)
+        return await self._ask_for(CONSOLIDATE, request, NoWishes)
 
-    async def maintain(self, _: Request) -> Response:
+    async def maintain(self, request: Request) -> Response:
         """Tidy the store up."""
-        return await self._enqueue(MAINTAIN)
+        return await self._ask_for(MAINTAIN, request, NoWishes)
 
-    async def _enqueue(self, errand: Errand, *, full: bool = False) -> Response:
-        now = self.clock.now()
-        id = job_id(errand, now, full=full)
-        argument = {"asked": now.isoformat(), "full": full}
+    async def _ask_for(self, errand: Errand, request: Request, kind: type[RequestBody]) -> Response:
         try:
-            await self.desk.enqueue(errand.queue, errand.job, argument, job_id=id)
+            body = await read_wishes(request)
+            full = getattr(read_as(kind, body), "full", False)
+
+            async def enqueue(work: UUID | None) -> Answered:
+                return await self._enqueue(errand, work, full=full)
+
+            return await self.repeats.once(request, body, enqueue)
         except LucydError as fault:
             return self.bodies.error(fault)
-        return self.bodies.json({"status": "queued", "job_id": id}, 202)
+
+    async def _enqueue(self, errand: Errand, work: UUID | None, *, full: bool) -> Answered:
+        now = self.clock.now()
+        id = job_id(errand, now, full=full) if work is None else repeated_job_id(errand, work)
+        argument = {"asked": now.isoformat(), "full": full}
+        await self.desk.enqueue(errand.queue, errand.job, argument, job_id=id)
+        return Answered({"status": "queued", "job_id": id}, 202)
 
     async def job(self, request: Request) -> Response:
         """What became of a job; 404 for ids that are no job of these queues."""

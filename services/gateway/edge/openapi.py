@@ -34,7 +34,8 @@ REQUEST_HEADERS: Mapping[str, Json] = {
         "schema": TEXT,
     },
     "Idempotency-Key": {
-        "description": "The same key with the same body gives the run that is there already; with another body, 409.",
+        "description": "The same key with the same body gives the run, or the answer, that is there already; with "
+        "another body, 409.",
         "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]([ -~]*[!-~])?$"},
     },
 }
@@ -128,7 +129,8 @@ def _described(operation: Operation, schemas: "_Schemas") -> Json:
     if needs:
         told["x-scope"] = needs
     if operation.body is not None:
-        told["requestBody"] = {"required": True, "content": {JSON: {"schema": schemas.of(operation.body)}}}
+        content = {JSON: {"schema": schemas.of(operation.body)}}
+        told["requestBody"] = {"required": not operation.may_be_empty, "content": content}
     return told
 
 

@@ -41,7 +41,8 @@ class Operation:
     ``path`` may name parts in braces; ``parts`` says what they look like where they are not plain text.
     ``needs``: the scope a key must have; ``None``: open to everybody, no key is looked at.
     ``body`` and ``query`` are the types that the request is checked with; ``replies`` are those of its own, by status:
-    what any request may meet (401, 429 and so on) is added where it is documented.
+    what any request may meet (401, 429 and so on) is added where it is documented. ``may_be_empty``: a request without
+    any body says the same as one with ``{}``.
     ``counts_as`` names the window of requests that it takes from. ``repeatable``: it takes ``Idempotency-Key``.
     """
 
@@ -52,6 +53,7 @@ class Operation:
     summary: str
     replies: Mapping[int, Reply]
     body: type[BaseModel] | None = None
+    may_be_empty: bool = False
     query: type[BaseModel] | None = None
     parts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     headers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

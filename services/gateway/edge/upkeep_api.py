@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
+from uuid import UUID
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -11,12 +12,16 @@ from services.gateway.edge.bodies import Bodies
 from services.gateway.edge.intake import Intake
 from services.gateway.edge.operation import Operation, Reply
 from services.gateway.edge.records_api import all_or_own, own
+from services.gateway.edge.repeats import Answered, Repeats, Work, read_wishes
+from services.gateway.rules.job_request import NoWishes
 from services.gateway.rules.record_shapes import AutoResetReply, CompactReply
 from services.gateway.rules.reply_shapes import Problem
-from shared.domain.run import NewRun, Question
+from services.gateway.rules.request_body import read_as
+from shared.domain.run import Address, NewRun, Question
 from shared.errors import LucydError
 from shared.ids import new_id
-from shared.ports.records import OpenSession, Records
+from shared.ports.history import History
+from shared.ports.records import Records
 from shared.ports.runs import Inbox
 
 TAG = "upkeep"
@@ -36,6 +41,8 @@ class UpkeepApi:
     records: Records
     bodies: Bodies
     idle_minutes: int
+    history: History
+    repeats: Repeats
 
     def operations(self) -> list[Operation]:
         """What they do."""
@@ -46,7 +53,7 @@ class UpkeepApi:
                     200: Reply("it is done", CompactReply),
                     202: Reply("it is not done, and why", CompactReply),
                 },
-                counts_as="work", tag=TAG,
+                body=NoWishes, may_be_empty=True, counts_as="work", repeatable=True, tag=TAG,
             ),
             Operation(
                 "POST", "/api/v1/evolve", self.evolve, "admin", "not there yet",
@@ -54,37 +61,55 @@ class UpkeepApi:
             ),
             Operation(
                 "POST", "/api/v1/sessions/auto-reset", self.auto_reset, "admin", "close sessions that rest",
-                {200: Reply("how many were closed", AutoResetReply)}, counts_as="work", tag=TAG,
+                {200: Reply("how many were closed", AutoResetReply)},
+                body=NoWishes, may_be_empty=True, counts_as="work", repeatable=True, tag=TAG,
             ),
         ]  # fmt: skip
 
     async def compact(self, request: Request) -> Response:
         """Compact the largest session of the key, whatever its size, and wait for the end."""
-        try:
+
+        async def compact(work: UUID | None) -> Answered:
+            begun = await self.history.run(work) if work is not None else None
+            if begun is not None:
+                return await self._compacted(begun.id, begun.session)
             session = await self.records.largest(own(request))
             if session is None:
-                return self.bodies.json({"status": "skipped", "reason": NO_SESSION}, 202)
-            return await self._compact(session)
-        except LucydError as fault:
-            return self.bodies.error(fault)
+                return Answered({"status": "skipped", "reason": NO_SESSION}, 202)
+            return await self._compacted(work or new_id(), session.id, session.address)
 
-    async def _compact(self, session: OpenSession) -> Response:
+        return await self._once(request, compact)
+
+    async def _compacted(self, run: UUID, session: UUID | None, address: Address | None = None) -> Answered:
+        """What comes of the run; with ``address`` it is begun there."""
         manner = self.intake.manner
-        new = NewRun(
-            id=new_id(), address=session.address, text="", kind="compact", source="system", sender="system",
-            deadline=manner.deadline, capacity=manner.capacity,
-        )  # fmt: skip
-        about = {"session": str(session.id), "run_id": str(new.id)}
-        with self.waiting.expect(new.id) as expected:
-            await self.intake.accept(new)
+        about = {"session": str(session) if session else None, "run_id": str(run)}
+        with self.waiting.expect(run) as expected:
+            if address is not None:
+                await self.intake.accept(
+                    NewRun(
+                        id=run, address=address, text="", kind="compact", source="system", sender="system",
+                        deadline=manner.deadline, capacity=manner.capacity,
+                    )
+                )  # fmt: skip
+            else:  # it may have ended long ago
+                self.waiting.look_again(run)
             outcome = await expected.outcome(within=manner.wait)
         if outcome is None or isinstance(outcome, Question):
-            return self.bodies.json({"status": "running", "reason": GOES_ON, **about}, 202)
+            return Answered({"status": "running", "reason": GOES_ON, **about}, 202, is_last=False)
         if outcome.get("compacted"):
-            return self.bodies.json({"status": "completed", "compacted": outcome["compacted"], **about})
+            return Answered({"status": "completed", "compacted": outcome["compacted"], **about})
         status = "skipped" if outcome.get("state") == "done" else "failed"
         reason = outcome.get("reason") or outcome.get("error") or "nothing was compacted"
-        return self.bodies.json({"status": status, "reason": reason, **about}, 202)
+        return Answered({"status": status, "reason": reason, **about}, 202)
+
+    async def _once(self, request: Request, work: Work) -> Response:
+        try:
+            body = await read_wishes(request)
+            read_as(NoWishes, body)
+            return await self.repeats.once(request, body, work)
+        except LucydError as fault:
+            return self.bodies.error(fault)
 
     async def evolve(self, _: Request) -> Response:
         """The routine is not there: nothing is queued that nobody would do."""
@@ -92,15 +117,19 @@ class UpkeepApi:
 
     async def auto_reset(self, request: Request) -> Response:
         """Close the sessions that rest; page after page, until none is left."""
-        count = 0
-        try:
-            while page := await self.records.idle(
-                all_or_own(request), longer_than=timedelta(minutes=self.idle_minutes), limit=MOST_AT_ONCE
-            ):
-                closed = [await self.inbox.reset(one, new_id(), source="http", sender="operator") for one in page]
-                count += sum(reset is not None for reset in closed)
-                if len(page) < MOST_AT_ONCE:
+
+        async def close(_: UUID | None) -> Answered:
+            count, whose, rested = 0, all_or_own(request), timedelta(minutes=self.idle_minutes)
+            while page := await self.records.idle(whose, longer_than=rested, limit=MOST_AT_ONCE):
+                closed = [await self._close(conversation, rested) for conversation in page]
+                count += sum(closed)
+                if len(page) < MOST_AT_ONCE or not any(closed):
                     break
-        except LucydError as fault:
-            return self.bodies.error(fault)
-        return self.bodies.json({"reset": count > 0, "count": count, "idle_minutes": self.idle_minutes})
+            return Answered({"reset": count > 0, "count": count, "idle_minutes": self.idle_minutes})
+
+        return await self._once(request, close)
+
+    async def _close(self, conversation: str, rested: timedelta) -> bool:
+        """Whether it was closed: since it was found resting, a message may have come."""
+        reset = await self.inbox.reset(conversation, new_id(), source="http", sender="operator", rested=rested)
+        return reset is not None

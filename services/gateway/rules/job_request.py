@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar
+from uuid import UUID
 
 import orjson
 from pydantic import Field
@@ -14,6 +15,10 @@ from shared.ports.queues import Job
 
 JOB_ID = r"^[A-Za-z0-9_-]{1,128}$"
 FAILED = "The job failed; the log of its service has the reason."
+
+
+class NoWishes(RequestBody):
+    """There is nothing to choose."""
 
 
 class IndexBody(RequestBody):
@@ -42,6 +47,11 @@ ROUTES = {errand.queue: errand for errand in (INDEX, CONSOLIDATE, MAINTAIN)}
 def job_id(errand: Errand, at: datetime, *, full: bool = False) -> str:
     """One for each second: who asks twice in that time asks for one job."""
     return f"{errand.name}_asked_{at:%Y%m%dT%H%M%S}{'_full' if full else ''}"
+
+
+def repeated_job_id(errand: Errand, work: UUID) -> str:
+    """One for all who ask under one idempotency key."""
+    return f"{errand.name}_asked_{work.hex}"
 
 
 def job_body(job: Job) -> dict[str, Any]:

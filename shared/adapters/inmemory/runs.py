@@ -80,7 +80,9 @@ class InMemoryRuns:
         found = [self._tables.runs[run] for run in runs if run in self._tables.runs]
         return [_finished(row) for row in found if row.finished_at is not None]
 
-    async def reset(self, conversation: str, run: UUID, *, source: str, sender: str) -> Reset | None:
+    async def reset(
+        self, conversation: str, run: UUID, *, source: str, sender: str, rested: timedelta | None = None
+    ) -> Reset | None:
         """See ``Inbox.reset``."""
         await asyncio.sleep(0)
         tables, now = self._tables, self._tables.clock.now()
@@ -89,6 +91,8 @@ class InMemoryRuns:
         row = tables.conversations.get(conversation)
         session = tables.open_session(conversation)
         if row is None or session is None:
+            return None
+        if rested is not None and (tables.line(conversation) or now - tables.last_used(session) < rested):
             return None
         session.closed = True
         row.owner = None

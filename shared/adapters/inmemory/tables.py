@@ -86,6 +86,11 @@ class Tables:
             (row for row in self.sessions.values() if row.conversation == conversation and not row.closed), None
         )
 
+    def last_used(self, session: SessionRow) -> datetime:
+        """When its last run has ended, or when it was opened."""
+        ends = [row.finished_at for row in self.runs.values() if row.session == session.id and row.finished_at]
+        return max([session.created_at, *ends])
+
     def append(self, session: UUID, run: UUID, body: Message) -> None:
         """Add a row at the end of a session."""
         row = self.sessions[session]

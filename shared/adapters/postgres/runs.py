@@ -52,6 +52,7 @@ STORE = "select lucyd_store_2(%s, %s, %s, %s::jsonb)"
 SETTLE = "select lucyd_settle(%s::jsonb)"
 HAND_BACK = "select lucyd_hand_back_2(%s, %s, %s, %s)"
 RESET = "select lucyd_reset_2(%s, %s, %s, %s, %s)"
+RESET_RESTING = "select lucyd_reset_resting(%s, %s, %s, %s, %s, %s)"
 EXPIRE = "select lucyd_expire_2(%s, %s)"
 CANCEL = "select lucyd_cancel(%s, %s, false)"
 CANCEL_OVERDUE = "select lucyd_cancel_overdue(%s, %s)"
@@ -243,9 +244,15 @@ class PostgresRuns:
         """See ``Inbox.outcomes``."""
         return [FinishedRun(*row) for row in await self._database.rows(OUTCOMES, (list(runs),))]
 
-    async def reset(self, conversation: str, run: UUID, *, source: str, sender: str) -> Reset | None:
+    async def reset(
+        self, conversation: str, run: UUID, *, source: str, sender: str, rested: timedelta | None = None
+    ) -> Reset | None:
         """See ``Inbox.reset``."""
-        row = await self._database.value(RESET, (conversation, run, source, sender, RESET_HERE))
+        parameters = (conversation, run, source, sender, RESET_HERE)
+        if rested is None:
+            row = await self._database.value(RESET, parameters)
+        else:
+            row = await self._database.value(RESET_RESTING, (*parameters, rested))
         if not row["reset"]:
             return None
         return Reset(UUID(row["session"]), tuple(UUID(cancelled) for cancelled in row["cancelled"]))

@@ -1,5 +1,44 @@
--- Runs are listed by whose they are, the newest first, without a look at everybody else's.
+-- For those who operate the house over HTTP: runs are listed without a look at everybody else's, work that was asked for
+-- twice is done once, resting sessions are closed only while they rest.
 
 -- What belongs to no API key (channels, schedules) is one list: the operator's token alone sees it. Those of a session are
 -- found by their conversation: every change of a run's row writes to each index that it stands in.
 create index runs_of_principal on runs ((case when principal like 'key:%' then principal else '' end), id);
+
+-- The reset of a session that rests. A message that came since it was found resting is seen here: accept locks the same row.
+create function lucyd_reset_resting(
+  p_conversation text, p_run uuid, p_source text, p_sender text, p_reason text, p_rested interval
+) returns json language plpgsql as $$
+begin
+  perform 1 from conversations where key = p_conversation for no key update;
+  if not exists (select 1 from runs where id = p_run) and (
+    exists (select 1 from runs where conversation = p_conversation and state in ('accepted', 'running', 'waiting'))
+    or not exists (select 1 from sessions
+                   where conversation = p_conversation and closed_at is null and updated_at <= now() - p_rested)
+  ) then
+    return json_build_object('reset', false);
+  end if;
+  return lucyd_reset_2(p_conversation, p_run, p_source, p_sender, p_reason);
+end $$;
+
+-- What was answered to work that is no message; there it stands in the run.
+alter table idempotency add column answer jsonb;
+
+-- Work under an idempotency key: the id it goes by, which for all who repeat it is that of the first, and its answer once
+-- there is one.
+create function lucyd_begin_work(p_scope text, p_key text, p_body_hash bytea, p_id uuid, p_lives interval) returns json
+language plpgsql as $$
+declare
+  v_key idempotency;
+begin
+  insert into idempotency as i (scope, key, body_hash, run, expires_at)
+    values (p_scope, p_key, p_body_hash, p_id, now() + p_lives)
+    on conflict (scope, key) do update
+      set body_hash = excluded.body_hash, run = excluded.run, expires_at = excluded.expires_at, answer = null
+      where i.expires_at < now();
+  select * into v_key from idempotency where scope = p_scope and key = p_key;
+  if v_key.body_hash <> p_body_hash then
+    raise exception 'the idempotency key was used with another body' using errcode = 'LU002';
+  end if;
+  return json_build_object('id', v_key.run, 'answer', v_key.answer);
+end $$;
