@@ -178,7 +178,7 @@ class OpenAIApi:
 
     async def _completion(self, request: Request) -> tuple[NewRun, Manner]:
         body = await read_json(request, at_most=self.manner.body_bytes)
-        model, asked = read_completion(body, conversation=_named(request))
+        model, asked = read_completion(body, conversation=_named(request), most_images=self.manner.attachments.count)
         self._check(model)
         new = await self._new_run(request, body, asked)
         telling = partial(CompletionTelling, with_tools=asked.options.tools, with_usage=asked.with_usage)
@@ -186,7 +186,8 @@ class OpenAIApi:
 
     async def _response(self, request: Request) -> tuple[NewRun, Manner]:
         body = await read_json(request, at_most=self.manner.body_bytes)
-        model, previous, asked = read_response(body, conversation=_named(request))
+        most = self.manner.attachments.count
+        model, previous, asked = read_response(body, conversation=_named(request), most_images=most)
         self._check(model)
         if previous is not None:
             asked = replace(asked, conversation=await self._sender_of(previous, key_of(request)))
@@ -224,7 +225,7 @@ class OpenAIApi:
         caller, identity = key_of(request), new_id()
         images: Sequence[Attachment] = ()
         if asked.images:  # to decode them may take a tenth of a second
-            images = await asyncio.to_thread(images_of, asked.images, self.manner.attachments)
+            images = await asyncio.to_thread(images_of, asked.images, self.manner.attachments, field=asked.field)
         idempotency = None
         if key is not None:
             question = {name: value for name, value in body.items() if name not in HOW_IT_IS_TOLD}

@@ -6,8 +6,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
-from services.gateway.rules.chat_request import SOMETHING, Filled, Name
+from services.gateway.rules.chat_request import SOMETHING, Name
 from services.gateway.rules.openai_turns import (
+    MOST_IMAGES,
     NO_OPTIONS,
     Asked,
     LucydOptions,
@@ -16,6 +17,7 @@ from services.gateway.rules.openai_turns import (
     Turn,
     compose,
     read_openai,
+    says_something,
     text_of,
 )
 from services.gateway.rules.request_body import FIRST_ONLY, RequestBody
@@ -57,23 +59,6 @@ class ImagePart(RequestBody):
 UserPart = Annotated[TextPart | ImagePart, Field(discriminator="type")]
 
 
-def _says_something(parts: list[Any]) -> list[Any]:
-    if not any(isinstance(part, ImagePart) or SOMETHING.search(part.text) for part in parts):
-        raise ValueError("must not be empty")
-    return parts
-
-
-_SOMETHING = {
-    "contains": {
-        "anyOf": [
-            {"properties": {"type": {"const": "text"}, "text": {"type": "string", "pattern": SOMETHING.pattern}}},
-            {"properties": {"type": {"const": "image_url"}}},
-        ]
-    }
-}
-UserParts = Annotated[list[UserPart], FIRST_ONLY, AfterValidator(_says_something), Field(json_schema_extra=_SOMETHING)]
-
-
 class SystemMessage(RequestBody):
     """What whoever built the client wants the agent to know."""
 
@@ -85,7 +70,7 @@ class UserMessage(RequestBody):
     """What a person says."""
 
     role: Literal["user"]
-    content: Filled | UserParts
+    content: str | Annotated[list[UserPart], FIRST_ONLY]
 
 
 class AssistantMessage(RequestBody):
@@ -106,13 +91,30 @@ Message = Annotated[SystemMessage | UserMessage | AssistantMessage | ToolMessage
 
 
 def _asks(messages: list[Any]) -> list[Any]:
-    if not any(isinstance(message, UserMessage) for message in messages):
-        raise ValueError("must have a message of the user")
+    if not any(
+        isinstance(each, UserMessage) and says_something(text_of(each.content), _images(each)) for each in messages
+    ):
+        raise ValueError("must have a message of the user that is not empty")
     return messages
 
 
+def _images(message: UserMessage) -> list[str]:
+    parts = message.content if isinstance(message.content, list) else []
+    return [part.image_url.url for part in parts if isinstance(part, ImagePart)]
+
+
+_WORDS = {"type": "string", "pattern": SOMETHING.pattern}
+_PARTS = [
+    {"properties": {"type": {"const": "text"}, "text": _WORDS}},
+    {"properties": {"type": {"const": "image_url"}}},
+]
 _OF_USER: dict[str, Any] = {
-    "contains": {"properties": {"role": {"const": "user"}}},
+    "contains": {
+        "properties": {
+            "role": {"const": "user"},
+            "content": {"anyOf": [_WORDS, {"type": "array", "contains": {"anyOf": _PARTS}}]},
+        }
+    },
     "examples": [[{"role": "user", "content": "Hello"}]],
 }
 
@@ -155,17 +157,21 @@ class CompletionBody(RequestBody):
     }
 
 
-def read_completion(body: object, *, conversation: str | None = None) -> tuple[str, Asked]:
+def read_completion(
+    body: object, *, conversation: str | None = None, most_images: int = MOST_IMAGES
+) -> tuple[str, Asked]:
     """The model that is named and what is asked; ``conversation`` is what a header names, before all else.
 
     Raises ``BadInput``.
     """
     asked = read_openai(CompletionBody, body)
     named = conversation or (asked.metadata and asked.metadata.conversation) or asked.user or None
-    text, images = compose([_turn(message) for message in asked.messages], remembered=named is not None)
+    turns = [_turn(message) for message in asked.messages]
+    text, images = compose(turns, remembered=named is not None, most_images=most_images)
     return asked.model, Asked(
         text,
         named,
+        "messages",
         images,
         stream=bool(asked.stream),
         with_usage=bool(asked.stream_options and asked.stream_options.include_usage),
@@ -176,9 +182,7 @@ def read_completion(body: object, *, conversation: str | None = None) -> tuple[s
 def _turn(message: Any) -> Turn:
     match message:
         case UserMessage():
-            parts = message.content if isinstance(message.content, list) else []
-            images = [part.image_url.url for part in parts if isinstance(part, ImagePart)]
-            return Turn("user", text_of(message.content), images)
+            return Turn("user", text_of(message.content), _images(message))
         case AssistantMessage():
             return Turn("assistant", text_of(message.content))
         case ToolMessage():

@@ -10,6 +10,7 @@ from services.gateway.rules.chat_request import SOMETHING, Filled, Name
 from services.gateway.rules.openai_chat import ImageData, TextFormat
 from services.gateway.rules.openai_errors import Unknown
 from services.gateway.rules.openai_turns import (
+    MOST_IMAGES,
     NO_OPTIONS,
     Asked,
     LucydOptions,
@@ -18,6 +19,7 @@ from services.gateway.rules.openai_turns import (
     Turn,
     compose,
     read_openai,
+    says_something,
     text_of,
 )
 from services.gateway.rules.request_body import FIRST_ONLY, RequestBody
@@ -43,22 +45,6 @@ class InputImage(RequestBody):
 InputPart = Annotated[InputText | InputImage, Field(discriminator="type")]
 
 
-def _says_something(parts: list[Any]) -> list[Any]:
-    if not any(isinstance(part, InputImage) or SOMETHING.search(part.text) for part in parts):
-        raise ValueError("must not be empty")
-    return parts
-
-
-_SOMETHING = {
-    "contains": {
-        "anyOf": [
-            {"properties": {"type": {"const": "input_text"}, "text": {"type": "string", "pattern": SOMETHING.pattern}}},
-            {"properties": {"type": {"const": "input_image"}}},
-        ]
-    }
-}
-
-
 class SystemItem(RequestBody):
     """What whoever built the client wants the agent to know."""
 
@@ -72,10 +58,7 @@ class UserItem(RequestBody):
 
     type: Literal["message"] = "message"
     role: Literal["user"]
-    content: (
-        Filled
-        | Annotated[list[InputPart], FIRST_ONLY, AfterValidator(_says_something), Field(json_schema_extra=_SOMETHING)]
-    )
+    content: str | Annotated[list[InputPart], FIRST_ONLY]
 
 
 class AssistantItem(RequestBody):
@@ -90,12 +73,29 @@ Item = Annotated[SystemItem | UserItem | AssistantItem, Field(discriminator="rol
 
 
 def _asks(items: list[Any]) -> list[Any]:
-    if not any(isinstance(item, UserItem) for item in items):
-        raise ValueError("must have a message of the user")
+    if not any(isinstance(item, UserItem) and says_something(text_of(item.content), _images(item)) for item in items):
+        raise ValueError("must have a message of the user that is not empty")
     return items
 
 
-_OF_USER = {"contains": {"properties": {"role": {"const": "user"}}}}
+def _images(item: UserItem) -> list[str]:
+    parts = item.content if isinstance(item.content, list) else []
+    return [part.image_url for part in parts if isinstance(part, InputImage)]
+
+
+_WORDS = {"type": "string", "pattern": SOMETHING.pattern}
+_PARTS = [
+    {"properties": {"type": {"const": "input_text"}, "text": _WORDS}},
+    {"properties": {"type": {"const": "input_image"}}},
+]
+_OF_USER = {
+    "contains": {
+        "properties": {
+            "role": {"const": "user"},
+            "content": {"anyOf": [_WORDS, {"type": "array", "contains": {"anyOf": _PARTS}}]},
+        }
+    }
+}
 Items = Annotated[list[Item], FIRST_ONLY, AfterValidator(_asks), Field(json_schema_extra=_OF_USER)]
 
 
@@ -136,7 +136,9 @@ class ResponseBody(RequestBody):
     }
 
 
-def read_response(body: object, *, conversation: str | None = None) -> tuple[str, UUID | None, Asked]:
+def read_response(
+    body: object, *, conversation: str | None = None, most_images: int = MOST_IMAGES
+) -> tuple[str, UUID | None, Asked]:
     """The model that is named, the run of the response before, and what is asked. Raises ``BadInput``.
 
     ``conversation`` is what a header names. A response before this one says itself where it belongs.
@@ -149,9 +151,9 @@ def read_response(body: object, *, conversation: str | None = None) -> tuple[str
     turns = [Turn("user", asked.input)] if isinstance(asked.input, str) else [_turn(item) for item in asked.input]
     if asked.instructions:
         turns.insert(0, Turn("context", asked.instructions))
-    text, images = compose(turns, remembered=run is not None or named is not None)
+    text, images = compose(turns, remembered=run is not None or named is not None, most_images=most_images)
     options = asked.lucyd or NO_OPTIONS
-    return asked.model, run, Asked(text, named, images, stream=bool(asked.stream), options=options)
+    return asked.model, run, Asked(text, named, "input", images, stream=bool(asked.stream), options=options)
 
 
 def run_of(response: str, *, param: str | None = None) -> UUID:
@@ -180,10 +182,7 @@ def no_such_response(param: str | None = None) -> Unknown:
 def _turn(item: Any) -> Turn:
     match item:
         case UserItem():
-            parts = item.content if isinstance(item.content, list) else []
-            return Turn(
-                "user", text_of(item.content), [part.image_url for part in parts if isinstance(part, InputImage)]
-            )
+            return Turn("user", text_of(item.content), _images(item))
         case AssistantItem():
             return Turn("assistant", text_of(item.content))
         case _:

@@ -1,8 +1,9 @@
 """What a client of OpenAI says in one request, as the one message that the agent is to answer.
 
 Lucyd keeps the history of a conversation itself. Of a list of turns the last ones of the user, after the last answer,
-are the new message; what systems and developers say is context. Earlier turns are read only where there is no
-conversation to remember them: then they are context, too.
+are the new message; what systems and developers say is context. The other turns are read only where there is no
+conversation to remember them: then they are context, too, and their images come along. What tools of the client have
+said after the message no conversation remembers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, Field
 
 from services.gateway.rules.attachments import AttachmentLimits, attachment_from_data_url
-from services.gateway.rules.chat_request import LONGEST_NAME, UNFIT, Name, Tier, storable
+from services.gateway.rules.chat_request import LONGEST_NAME, SOMETHING, UNFIT, Name, Tier, storable
 from services.gateway.rules.openai_errors import BadParameter
 from services.gateway.rules.request_body import FIRST_ONLY, BadField, RequestBody, read_as
 from shared.domain.attachment import Attachment
@@ -21,7 +22,10 @@ from shared.errors import BadInput
 
 Model = TypeVar("Model", bound=RequestBody)
 
+MOST_IMAGES = AttachmentLimits().count
 SAID_BEFORE = "[context] Said before in this conversation:"
+SAID_SINCE = "[context] Said since then:"
+NOT_SHOWN = "[an image that is not shown again]"
 
 
 def _nothing(items: list[Any]) -> list[Any]:
@@ -64,29 +68,61 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the agent is to answer, and where. ``conversation`` ``None``: a new one, for this request alone."""
+    """What the agent is to answer, and where. ``conversation`` ``None``: a new one, for this request alone. ``field``:
+    the one that it was said in."""
 
     text: str
     conversation: str | None
+    field: str
     images: Sequence[str] = ()
     stream: bool = False
     with_usage: bool = False
     options: LucydOptions = NO_OPTIONS
 
 
-def compose(turns: Sequence[Turn], *, remembered: bool) -> tuple[str, Sequence[str]]:
-    """The message, and the images in it. ``remembered``: the conversation has the earlier turns."""
-    end = max((place for place, turn in enumerate(turns) if turn.role == "user"), default=-1) + 1
+def compose(turns: Sequence[Turn], *, remembered: bool, most_images: int) -> tuple[str, Sequence[str]]:
+    """The message, and the images in it. ``remembered``: the conversation has the earlier turns.
+
+    Of earlier images the newest come along, so that with those of the message they are not more than ``most_images``.
+    Turns that say nothing are passed over.
+    """
+    said = [turn for turn in turns if turn.role != "context" and says_something(turn.text, turn.images)]
+    end = max((place for place, turn in enumerate(said) if turn.role == "user"), default=-1) + 1
     begin = end
-    while begin > 0 and turns[begin - 1].role in ("user", "context"):
+    while begin > 0 and said[begin - 1].role == "user":
         begin -= 1
-    new = [turn for turn in turns[begin:end] if turn.role == "user"]
+    new, since = said[begin:end], said[end:]
+    images = [image for turn in new for image in turn.images]
     lines = [f"[context] {turn.text}" for turn in turns if turn.role == "context" and turn.text.strip()]
-    earlier = [turn for turn in turns[:begin] if turn.role != "context" and turn.text.strip()]
-    if earlier and not remembered:
-        lines.append("\n".join([SAID_BEFORE, *(f"{turn.role}: {turn.text}" for turn in earlier), ""]))
-    words = "\n\n".join(turn.text for turn in new if turn.text.strip())
-    return storable("\n".join([*lines, words])), [image for turn in new for image in turn.images]
+    if remembered:
+        since = [turn for turn in since if turn.role == "tool"]
+    elif earlier := said[:begin]:
+        before = [image for turn in earlier for image in turn.images]
+        shown = min(len(before), max(0, most_images - len(images)))
+        lines.append("\n".join([SAID_BEFORE, *_retold(earlier, left_out=len(before) - shown), ""]))
+        images = [*before[len(before) - shown :], *images]
+    lines.append("\n\n".join(turn.text for turn in new if turn.text.strip()))
+    if since:
+        lines.append("\n".join(["", SAID_SINCE, *_retold(since)]))
+    return storable("\n".join(lines)), images
+
+
+def _retold(turns: Sequence[Turn], *, left_out: int = 0) -> list[str]:
+    """Turns as lines. Images are numbered as they come with the message, but for so many of the first."""
+    lines: list[str] = []
+    number = -left_out
+    for turn in turns:
+        words = [turn.text] if turn.text.strip() else []
+        for _ in turn.images:
+            number += 1
+            words.append(f"[image {number}]" if number > 0 else NOT_SHOWN)
+        lines.append(f"{turn.role}: {' '.join(words)}")
+    return lines
+
+
+def says_something(text: str, images: Sequence[object] = ()) -> bool:
+    """Whether there is anything to answer: white space is nothing."""
+    return bool(images) or SOMETHING.search(text) is not None
 
 
 def read_openai(model: type[Model], value: object) -> Model:
@@ -110,14 +146,17 @@ def read_conversation_header(value: str | None) -> str | None:
     return name or None
 
 
-def images_of(urls: Sequence[str], limits: AttachmentLimits) -> tuple[Attachment, ...]:
-    """The images of a message, decoded. Raises ``BadInput``."""
-    if len(urls) > limits.count:
-        raise BadInput(f"a message may have at most {limits.count} images, and this one has {len(urls)}")
-    return tuple(
-        attachment_from_data_url(url, where=f"image {number}", limits=limits)
-        for number, url in enumerate(urls, start=1)
-    )
+def images_of(urls: Sequence[str], limits: AttachmentLimits, *, field: str) -> tuple[Attachment, ...]:
+    """The images of a message, decoded. Raises ``BadInput``, which names the ``field`` that they came in."""
+    try:
+        if len(urls) > limits.count:
+            raise BadInput(f"a message may have at most {limits.count} images, and this one has {len(urls)}")
+        return tuple(
+            attachment_from_data_url(url, where=f"image {number}", limits=limits)
+            for number, url in enumerate(urls, start=1)
+        )
+    except BadInput as fault:
+        raise BadParameter(str(fault), param=field) from fault
 
 
 def text_of(parts: Sequence[BaseModel | Mapping[str, Any]] | str | None) -> str:

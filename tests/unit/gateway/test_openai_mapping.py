@@ -98,8 +98,8 @@ def test_the_header_is_read_as_utf_8_and_refused_where_it_is_no_name() -> None:
         ({"lucyd": {"when_busy": "never"}}, "lucyd.when_busy"),
         ({"messages": []}, "messages"),
         ({"messages": [{"role": "system", "content": "x"}]}, "messages"),
-        ({"messages": [{"role": "user", "content": "  "}]}, "messages[0].content"),
-        ({"messages": [{"role": "user", "content": [{"type": "text", "text": " "}]}]}, "messages[0].content"),
+        ({"messages": [{"role": "user", "content": "  "}]}, "messages"),
+        ({"messages": [{"role": "user", "content": [{"type": "text", "text": " "}]}]}, "messages"),
         (
             {"messages": [{"role": "user", "content": [{"type": "input_audio", "input_audio": {}}]}]},
             "messages[0].content[0].type",
@@ -139,11 +139,74 @@ def test_an_image_must_be_in_the_request() -> None:
         asked([{"role": "user", "content": [part]}])
 
 
-def test_only_images_of_the_new_message_are_taken() -> None:
-    """Those of earlier turns were seen, or are replayed with every request."""
-    old = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": IMAGE}}]}
-    turns = [old, {"role": "assistant", "content": "A cat."}, {"role": "user", "content": "sure?"}]
-    assert list(asked(turns).images) == []
+def seen(*images: str, text: str = "") -> dict[str, Any]:
+    words = [{"type": "text", "text": text}] if text else []
+    return {"role": "user", "content": [*words, *({"type": "image_url", "image_url": {"url": url}} for url in images)]}
+
+
+def picture(number: int) -> str:
+    return f"data:image/png;base64,AAA{number}"
+
+
+def test_a_named_conversation_gets_only_the_images_of_the_new_message() -> None:
+    """It has the others; shown again with every request they would be paid again each time."""
+    turns = [seen(IMAGE), {"role": "assistant", "content": "A cat."}, {"role": "user", "content": "sure?"}]
+    assert list(asked(turns, user="ada").images) == []
+
+
+def test_without_a_name_earlier_images_come_along_in_their_places() -> None:
+    """Nobody else has them: who asks about a picture above must be answered about that picture."""
+    turns = [
+        seen(picture(1), text="my cat"),
+        {"role": "assistant", "content": "Nice."},
+        seen(picture(2), picture(3)),
+        {"role": "assistant", "content": "Two dogs."},
+        seen(picture(4), text="which was the first?"),
+    ]
+    got = asked(turns)
+    assert list(got.images) == [picture(number) for number in (1, 2, 3, 4)]
+    assert got.text == (
+        "[context] Said before in this conversation:\n"
+        "user: my cat [image 1]\nassistant: Nice.\nuser: [image 2] [image 3]\nassistant: Two dogs.\n\n"
+        "which was the first?"
+    )
+
+
+def test_of_many_earlier_images_the_newest_come_along() -> None:
+    """A long conversation must not come to a point from which on everything is refused."""
+    turns = [seen(picture(1)), seen(picture(2)), {"role": "assistant", "content": "Yes."}, seen(picture(3), text="so?")]
+    got = read_completion({"model": "lucyd", "messages": turns}, most_images=2)[1]
+    assert list(got.images) == [picture(2), picture(3)]
+    assert "user: [an image that is not shown again]\nuser: [image 1]\nassistant: Yes." in got.text
+    none = read_completion({"model": "lucyd", "messages": turns}, most_images=0)[1]
+    assert list(none.images) == [picture(3)]  # its own are refused where they are counted
+
+
+def test_an_earlier_turn_that_says_nothing_is_passed_over() -> None:
+    """Clients keep what a person has sent by mistake; it must not stop the conversation for good."""
+    empty: list[Any] = [
+        {"role": "user", "content": nothing} for nothing in ("", "  ", [], [{"type": "text", "text": ""}])
+    ]
+    for nothing in empty:
+        turns = [nothing, {"role": "assistant", "content": "Yes?"}, {"role": "user", "content": "hi"}]
+        assert asked(turns).text.endswith("assistant: Yes?\n\nhi")
+        assert asked(turns, user="ada").text == "hi"
+        assert asked([*turns, nothing], user="ada").text == "hi"
+    item = {"model": "lucyd", "input": [{"role": "user", "content": ""}, {"role": "user", "content": "hi"}]}
+    assert read_response(item)[2].text == "hi"
+
+
+def test_what_tools_of_a_client_have_said_since_is_told() -> None:
+    """A client that used a tool of its own asks with the result at the end: the answer is in it."""
+    turns = [
+        {"role": "user", "content": "how warm is it?"},
+        {"role": "assistant", "content": "Let me look.", "tool_calls": [{"id": "1"}]},
+        {"role": "tool", "tool_call_id": "1", "content": "31 degrees"},
+    ]
+    assert asked(turns).text == (
+        "how warm is it?\n\n[context] Said since then:\nassistant: Let me look.\ntool: 31 degrees"
+    )
+    assert asked(turns, user="ada").text == "how warm is it?\n\n[context] Said since then:\ntool: 31 degrees"
 
 
 def test_a_response_before_this_one_remembers() -> None:
