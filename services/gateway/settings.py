@@ -7,7 +7,7 @@ import structlog
 
 from services.gateway.actions.limit_requests import Limits
 from services.gateway.edge.callback import Callback
-from services.gateway.edge.chat_api import ChatManner
+from services.gateway.edge.intake import ChatManner
 from services.gateway.rules.attachments import AttachmentLimits
 from services.gateway.rules.webhook_signature import FORM, read_secrets
 from shared.actions.keep_door import Bounds

@@ -142,10 +142,9 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
         )
         control = RedisControl(foundation.redis)
         doorkeeper = Doorkeeper(runs, clock, settings.bounds, accepted)
+        intake = Intake(doorkeeper, wake_ups, control, settings.chat)
         chat = ChatApi(
-            doorkeeper,
-            wake_ups,
-            control,
+            intake,
             streams,
             watch,
             seats,
@@ -153,7 +152,6 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             history,
             clock,
             bodies,
-            settings.chat,
             departure,
             partial(end_with_client, history=history, inbox=runs, control=control, wake_ups=wake_ups),
         )
@@ -180,7 +178,6 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
         assert settings.redis_url is not None  # noqa: S101 - the foundation has refused otherwise
         desk = await stack.enter_async_context(open_late_desk(settings.redis_url))
         records = PostgresRecords(foundation.database)
-        intake = Intake(doorkeeper, wake_ups, control, settings.chat)
         sessions = SessionApi(history, runs, bodies, settings.context_limit, records)
         operator = OperatorApi(
             history=history,

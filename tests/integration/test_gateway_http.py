@@ -111,7 +111,7 @@ def test_characters_that_no_store_can_hold_are_never_a_500(stack: Stack) -> None
         assert http.get("/api/v1/cost?period=%00").status_code == 400
     with psycopg.connect(stack.database_url) as database:
         texts = database.execute("select message->>'text' from runs").fetchall()
-    assert texts == [("[context] d\ufffd\ufffd\na\ufffdb\ufffdc",)] * 2
+    assert texts == [("[d\ufffd\ufffd] a\ufffdb\ufffdc",)] * 2
     assert "Traceback" not in gateway.log.read_text()
 
 

@@ -1,11 +1,10 @@
 """JSON in and out: bodies are bounded before they are read, and carry the agent's name when they leave."""
 
 import asyncio
-import contextlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ParamSpec, Self, TypeVar
 
 import orjson
 from starlette.requests import ClientDisconnect, Request
@@ -19,8 +18,8 @@ BODY_WITHIN = 10.0
 FAIR_BYTES = 65_536
 """Each such piece of a body gives one second more."""
 
-LARGE = 1_048_576
-"""Bodies up to this size need no room."""
+LARGE = 262_144
+"""What is done with larger bodies is done in a thread: it may take a tenth of a second."""
 
 TOO_DEEP = "the body is nested too deeply"
 DEEPEST = 64
@@ -37,33 +36,66 @@ class TooSlow(BadInput):
     """The body did not come in time."""
 
 
+class Place:
+    """What one request takes of a room; ``leave`` it when nothing of its body is held any longer."""
+
+    __slots__ = ("_room", "_taken")
+
+    def __init__(self, room: "Room") -> None:
+        self._room = room
+        self._taken = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.leave()
+
+    def take(self, more: int) -> None:
+        """So many bytes more. Raises ``TryLater`` when there are none left."""
+        self._room.take(more, is_small=self._taken + more <= FAIR_BYTES)
+        self._taken += more
+
+    def leave(self) -> None:
+        """Give all of them back. Again does nothing."""
+        self._room.give_back(self._taken)
+        self._taken = 0
+
+
 class Room:
-    """How many bytes of large bodies may be in memory while they come, in one process: slow senders of large bodies
-    could fill it otherwise."""
+    """How many bytes of bodies may be in memory in one process, from their first byte until what they say is stored:
+    slow senders, or a slow Postgres, could fill it otherwise. An eighth is kept for small ones."""
 
     def __init__(self, size: int) -> None:
         self._left = size
+        self._kept = size // 8
 
-    @contextlib.contextmanager
-    def place(self) -> Iterator[Callable[[int], None]]:
-        """Gives a function that takes so many bytes more, and raises ``TryLater`` when there are none left. In the end
-        all of them are given back."""
-        taken = 0
+    def place(self) -> Place:
+        """For one request; nothing is taken yet."""
+        return Place(self)
 
-        def take(more: int) -> None:
-            nonlocal taken
-            if more > self._left:
-                raise TryLater("too many large requests come at once", after=2.0)
-            self._left -= more
-            taken += more
+    def take(self, more: int, *, is_small: bool) -> None:
+        """Raises ``TryLater`` when it is full."""
+        if more > self._left - (0 if is_small else self._kept):
+            raise TryLater("too many large requests come at once", after=2.0)
+        self._left -= more
 
-        try:
-            yield take
-        finally:
-            self._left += taken
+    def give_back(self, taken: int) -> None:
+        """What was taken."""
+        self._left += taken
 
 
 ROOM = Room(268_435_456)
+
+Given = ParamSpec("Given")
+Made = TypeVar("Made")
+
+
+async def beside(size: int, work: Callable[Given, Made], *args: Given.args, **more: Given.kwargs) -> Made:
+    """Do this ``work`` on a body of that ``size``: where it is large, in a thread, so that others go on meanwhile."""
+    if size > LARGE:
+        return await asyncio.to_thread(work, *args, **more)
+    return work(*args, **more)
 
 
 def declared_length(request: Request) -> int:
@@ -77,8 +109,13 @@ async def read_json(request: Request, *, at_most: int, within: float = BODY_WITH
 
     Raises ``TooLarge``, ``TooSlow`` and ``BadInput``, and ``TryLater`` when too many large ones come at once.
     """
-    with room.place() as take:
-        body = await _received(request, take, at_most=at_most, within=within)
+    with room.place() as place:
+        body = await receive_body(request, place, at_most=at_most, within=within)
+        return await beside(len(body), parse_json, body)
+
+
+def parse_json(body: bytearray) -> Any:
+    """What the body says. Raises ``BadInput``."""
     try:
         return _bounded(orjson.loads(body), body)
     except ValueError:
@@ -107,7 +144,8 @@ def _inside(value: Any) -> Iterable[Any]:
     return value if isinstance(value, list) else ()
 
 
-async def _received(request: Request, take: Callable[[int], None], *, at_most: int, within: float) -> bytearray:
+async def receive_body(request: Request, place: Place, *, at_most: int, within: float = BODY_WITHIN) -> bytearray:
+    """The body's bytes, for which ``place`` is taken. Raises as ``read_json``, but for what they say."""
     if declared_length(request) > at_most:
         raise TooLarge("the body is too large")
     body = bytearray()
@@ -115,11 +153,10 @@ async def _received(request: Request, take: Callable[[int], None], *, at_most: i
     try:
         async with asyncio.timeout_at(began + within) as bound:
             async for piece in request.stream():
-                body += piece
-                if len(body) > at_most:
+                if len(body) + len(piece) > at_most:
                     raise TooLarge("the body is too large")
-                if len(body) > LARGE:
-                    take(len(piece))
+                place.take(len(piece))
+                body += piece
                 if len(body) > FAIR_BYTES:
                     bound.reschedule(began + within + len(body) / FAIR_BYTES)
     except TimeoutError as fault:

@@ -1,12 +1,8 @@
 """Chat: a message in, the reply out, at once or as it is written."""
 
-import asyncio
-import hashlib
-from dataclasses import dataclass, field
-from datetime import timedelta
+from dataclasses import dataclass
 from uuid import UUID
 
-import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -14,62 +10,34 @@ from services.gateway.actions.follow_run import BEGINNING, follow_run
 from services.gateway.actions.take_leave import Departure
 from services.gateway.actions.wait_for_reply import Expected, WaitingRoom
 from services.gateway.actions.watch_runs import RunWatch
-from services.gateway.edge.bodies import LARGE, Bodies, declared_length, read_json
-from services.gateway.edge.door import key_of, scope_of
+from services.gateway.edge.bodies import Bodies
+from services.gateway.edge.door import scope_of
 from services.gateway.edge.event_stream import EventStream, Seat, Seats
 from services.gateway.edge.hang_up import PREFER, End, EndedWithItsClient, end_for_nobody, told_or_gone, wants_an_end
+from services.gateway.edge.intake import ChatManner, Intake, Received
 from services.gateway.edge.operation import RUN_PARTS, Operation, Reply
-from services.gateway.rules.attachments import AttachmentLimits
-from services.gateway.rules.chat_request import (
-    LAST_EVENT_ID,
-    ChatBody,
-    EventsQuery,
-    address_of,
-    read_chat_request,
-    read_idempotency_key,
-    read_last_event_id,
-    read_traceparent,
-)
+from services.gateway.rules.chat_request import LAST_EVENT_ID, ChatBody, EventsQuery, read_chat, read_last_event_id
+from services.gateway.rules.incoming import Incoming
 from services.gateway.rules.lucyd_dialect import chat_reply, question_reply, run_body
 from services.gateway.rules.reply_shapes import ChatReply, Problem, QuestionReply, RunProblem, RunReply
-from shared.actions.accept_message import Door, accept_message
-from shared.domain.attachment import ReadableText
-from shared.domain.run import Accepted, IdempotencyKey, NewRun, Question
+from shared.domain.api_key import ApiKey
+from shared.domain.run import Accepted, Question
 from shared.errors import BadInput, LucydError, NotFound
-from shared.ids import new_id
 from shared.messages.run_events import ACCEPTED_ID, RunEvent, accepted_event
-from shared.ports.bus import RunStreams, WakeUps
+from shared.ports.bus import RunStreams
 from shared.ports.clock import Clock
-from shared.ports.control import Control
 from shared.ports.history import History, StoredRun
 
+__all__ = ["EVENTS", "ChatApi", "ChatManner"]
+
 EVENTS = "text/event-stream"
-
-
-@dataclass(frozen=True, slots=True)
-class ChatManner:
-    """How long a caller is kept waiting, how large a body may be, how long a run may take and how many may queue.
-
-    ``webhook`` names where ends are told, if anywhere; ``readable`` is which attachments are read to the model as text.
-    """
-
-    wait: timedelta
-    body_bytes: int
-    deadline: timedelta
-    capacity: int
-    key_lives: timedelta
-    webhook: str | None = None
-    attachments: AttachmentLimits = field(default_factory=AttachmentLimits)
-    readable: ReadableText = field(default_factory=ReadableText)
 
 
 @dataclass(frozen=True, slots=True)
 class ChatApi:
     """The routes under ``/api/v1/chat`` and ``/api/v1/runs``."""
 
-    inbox: Door
-    wake_ups: WakeUps
-    control: Control
+    intake: Intake
     streams: RunStreams
     watch: RunWatch
     seats: Seats
@@ -77,7 +45,6 @@ class ChatApi:
     history: History
     clock: Clock
     bodies: Bodies
-    manner: ChatManner
     departure: Departure
     end: End
 
@@ -113,12 +80,9 @@ class ChatApi:
     async def chat(self, request: Request) -> Response:
         """Send a message and await the reply; 408 names the run, which goes on."""
         try:
-            new = await self._new_run(request)
-            made = new.id
-            with self.waiting.expect(made) as expected:
-                accepted = await self._accept(new)
-                del new  # with its attachments: the wait may be long, and many may wait
-                if accepted.run == made:
+            with await self._received(request) as message, self.waiting.expect(message.run) as expected:
+                accepted = await message.accept()
+                if accepted.run == message.run:
                     reply = self._reply(accepted, expected)
                     if not _ends_with(request, accepted):
                         return await reply
@@ -132,7 +96,7 @@ class ChatApi:
 
     async def _reply(self, accepted: Accepted, expected: Expected) -> Response:
         run = {"run_id": str(accepted.run)}
-        outcome = await expected.outcome(within=self.manner.wait)
+        outcome = await expected.outcome(within=self.intake.manner.wait)
         if outcome is None:
             return self.bodies.json({"error": "processing timeout", **run}, 408)
         if isinstance(outcome, Question):
@@ -142,22 +106,19 @@ class ChatApi:
     async def chat_stream(self, request: Request) -> Response:
         """Send a message and follow its run."""
         try:
-            new = await self._new_run(request)
-            seat = self.seats.take()  # before anything is accepted
+            with await self._received(request) as message:
+                seat = self.seats.take()  # before anything is accepted
+                try:
+                    accepted = await message.accept()
+                except BaseException:
+                    seat.leave()
+                    raise
         except LucydError as fault:
             return self.bodies.error(fault)
-        try:
-            accepted = await self._accept(new)
-        except LucydError as fault:
-            seat.leave()
-            return self.bodies.error(fault)
-        except BaseException:
-            seat.leave()
-            raise
         # Told by ourselves: a client must know its run's id also when Redis is away.
         first = accepted_event(accepted.run, accepted.conversation)
         stream = self._follow(accepted.run, ACCEPTED_ID, seat, first=first)
-        if accepted.run == new.id and _ends_with(request, accepted):
+        if accepted.run == message.run and _ends_with(request, accepted):
             return EndedWithItsClient(stream, accepted.run, self.end)
         return stream
 
@@ -183,38 +144,9 @@ class ChatApi:
         events = follow_run(run, after=after, streams=self.streams, watch=self.watch, transcripts=self.history)
         return EventStream(events, clock=self.clock, departure=self.departure, seat=seat, first=first)
 
-    async def _accept(self, new: NewRun) -> Accepted:
-        return await accept_message(new, inbox=self.inbox, wake_ups=self.wake_ups, control=self.control)
-
-    async def _new_run(self, request: Request) -> NewRun:
-        body = await read_json(request, at_most=self.manner.body_bytes)
-        if declared_length(request) > LARGE:  # attachments: it may take a tenth of a second
-            asked = await asyncio.to_thread(read_chat_request, body, self.manner.attachments)
-        else:
-            asked = read_chat_request(body, self.manner.attachments)
-        key = read_idempotency_key(request.headers.get("idempotency-key"))
-        caller = key_of(request)
-        idempotency = None
-        if key is not None:
-            digest = hashlib.sha256(orjson.dumps(body, option=orjson.OPT_SORT_KEYS)).digest()
-            scope = f"{caller.name} {request.url.path.removesuffix('/stream')}"
-            idempotency = IdempotencyKey(scope, key, digest, self.manner.key_lives)
-        return NewRun(
-            id=new_id(),
-            address=address_of(asked, key=caller),
-            text=asked.text,
-            source=asked.source,
-            tier=asked.tier,
-            sender=asked.sender,
-            when_busy=asked.when_busy,
-            idempotency=idempotency,
-            deadline=self.manner.deadline,
-            capacity=self.manner.capacity,
-            traceparent=read_traceparent(request.headers.get("traceparent")),
-            webhook=self.manner.webhook,
-            attachments=asked.attachments,
-            readable=self.manner.readable,
-        )
+    async def _received(self, request: Request) -> Received:
+        path = request.url.path.removesuffix("/stream")  # the two share their idempotency keys
+        return await self.intake.receive(request, _read, repeats_at=path)
 
     async def _find(self, request: Request) -> StoredRun:
         try:
@@ -224,6 +156,10 @@ class ChatApi:
         if run is None or not scope_of(request.scope).covers(run.principal):
             raise NotFound("no such run")
         return run
+
+
+def _read(body: object, key: ApiKey) -> Incoming:
+    return read_chat(body, key=key)
 
 
 def _ends_with(request: Request, accepted: Accepted) -> bool:

@@ -1,6 +1,5 @@
 """What machines and bridges tell the agent: notices, events, actions, and messages of a person over a bridge."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from starlette.requests import Request
@@ -8,13 +7,11 @@ from starlette.responses import Response
 
 from services.gateway.actions.wait_for_reply import Expected, WaitingRoom
 from services.gateway.edge.bodies import Bodies
-from services.gateway.edge.door import key_of
-from services.gateway.edge.intake import Intake, queued_at
+from services.gateway.edge.intake import Intake, Read, queued_at
 from services.gateway.edge.operation import Operation, Reply
 from services.gateway.rules.event_request import (
     AgentActionBody,
     InboundBody,
-    Incoming,
     NotifyBody,
     SystemEventBody,
     UnknownSender,
@@ -26,14 +23,11 @@ from services.gateway.rules.event_request import (
 from services.gateway.rules.event_shapes import AcceptedReply, SenderProblem
 from services.gateway.rules.lucyd_dialect import chat_reply, question_reply
 from services.gateway.rules.reply_shapes import ChatReply, Problem, QuestionReply, RunProblem
-from shared.domain.api_key import ApiKey
 from shared.domain.run import Accepted, Question, Source
 from shared.errors import LucydError
 
 TAG = "messages"
 NO_WHATSAPP = "There is no bridge for WhatsApp."
-
-Read = Callable[[object, ApiKey], Incoming]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +107,8 @@ class NotifyApi:
 
     async def _take(self, request: Request, read: Read) -> Response:
         try:
-            body = await self.intake.read(request)
-            new = self.intake.new_run(request, body, read(body, key_of(request)))
-            accepted = await self.intake.accept(new)
+            with await self.intake.receive(request, read) as message:
+                accepted = await message.accept()
         except UnknownSender as fault:
             return self.bodies.json({"error": str(fault), "allowed": list(fault.allowed)}, 400)
         except LucydError as fault:
@@ -125,12 +118,10 @@ class NotifyApi:
 
     async def _converse(self, request: Request, source: Source) -> Response:
         try:
-            body = await self.intake.read(request)
-            incoming = read_inbound(body, source=source, person=self.person, key=key_of(request))
-            new = self.intake.new_run(request, body, incoming)
-            with self.waiting.expect(new.id) as expected:
-                accepted = await self.intake.accept(new)
-                if accepted.run == new.id:
+            read: Read = lambda body, key: read_inbound(body, source=source, person=self.person, key=key)  # noqa: E731
+            with await self.intake.receive(request, read) as message, self.waiting.expect(message.run) as expected:
+                accepted = await message.accept()
+                if accepted.run == message.run:
                     return await self._reply(accepted, expected)
             with self.waiting.expect(accepted.run) as expected:  # an idempotency key found an earlier run
                 self.waiting.look_now(accepted.run)

@@ -3,14 +3,14 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
-from services.gateway.rules.attachments import AttachmentLimits, Attachments, read_attachments
+from services.gateway.rules.attachments import Attachments, labels_of
+from services.gateway.rules.incoming import Incoming
 from services.gateway.rules.request_body import RequestBody, RequestQuery, read_as
 from shared.domain.api_key import ApiKey
-from shared.domain.attachment import Attachment
 from shared.domain.run import Address, Source, WhenBusy
 from shared.errors import BadInput
 
@@ -54,27 +54,91 @@ Name = Annotated[
 ]
 """What somebody or something is called."""
 
+LARGEST_NUMBER = 2**53 - 1
+"""Beyond it languages disagree about which number was meant."""
+
+
+def _in_digits(value: object) -> object:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # 7.0 is the same number in JSON
+    if isinstance(value, int) and not isinstance(value, bool) and -LARGEST_NUMBER <= value <= LARGEST_NUMBER:
+        return str(value)
+    return value
+
+
+Sender = Annotated[
+    Name,
+    BeforeValidator(_in_digits),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "maxLength": LONGEST_NAME, "pattern": _NAME_PATTERN},
+                {"type": "integer", "minimum": -LARGEST_NUMBER, "maximum": LARGEST_NUMBER},
+            ]
+        }
+    ),
+]
+"""Who writes; a number, which many systems know their people by, is taken as its digits."""
+
 Tier = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}\Z", json_schema_extra={"pattern": "^[A-Za-z0-9_-]{1,64}$"})]
 """The name of a context tier."""
 
 Target = Annotated[Filled, Field(json_schema_extra={"pattern": rf"(?=.*{SOMETHING.pattern}){_NAME_PATTERN}"})]
 
 
-class ChatBody(RequestBody):
-    """A message for the agent."""
+NO_MESSAGE = '"message" field is required'
 
-    message: Filled = Field(description="The text.", examples=["What did I ask you yesterday?"])
-    sender: Name | None = Field(None, description="Who writes. Each sender has a conversation of its own.")
-    context: str | None = Field(None, description="Put before the message as `[context] ...`.")
-    source: Literal["http", "cli"] = Field("http", description="`cli` is the terminal's conversation.")
+_SAYS_SOMETHING: dict[str, Any] = {
+    "anyOf": [
+        {"required": ["message"], "properties": {"message": {"type": "string", "pattern": SOMETHING.pattern}}},
+        {"required": ["attachments"], "properties": {"attachments": {"type": "array", "minItems": 1}}},
+    ]
+}
+
+
+class SpokenBody(RequestBody):
+    """What a person says: a text, or files, or both."""
+
+    model_config = ConfigDict(json_schema_extra=_SAYS_SOMETHING)
+
+    message: str | None = Field(
+        None,
+        description="The text; required unless attachments come.",
+        examples=["What did I ask you yesterday?"],
+    )
+    context: str | None = Field(None, description="Put before the message as `[<context>] `.")
     tier: Tier | None = Field(None, description="Which workspace files are shown; `full` when it is left out.")
-    when_busy: WhenBusy = Field("queue", description="What is to happen while an earlier message is answered.")
-    attachments: Attachments | None = Field(None, description="Files that come with the text.")
+    attachments: Attachments | None = Field(None, description="Files that come with the text, or without one.")
 
     says: ClassVar[Mapping[str, str]] = {
-        "message": '"message" field is required',
-        "source": '"source" must be "http" or "cli"',
+        "message": NO_MESSAGE,
         "tier": '"tier" must be the name of a context tier',
+    }
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if not SOMETHING.search(self.message or "") and not self.attachments:
+            raise ValueError(NO_MESSAGE)
+        return self
+
+    def text(self) -> str:
+        """What the agent reads, with the context in front of it; what comes without a word is told by its kind. What
+        neither Postgres nor UTF-8 can hold (NUL, halves of characters) is replaced."""
+        has_words = SOMETHING.search(self.message or "")
+        said = self.message if has_words else labels_of(self.attachments or ())
+        return storable(f"[{self.context}] {said}" if self.context else f"{said}")
+
+
+class ChatBody(SpokenBody):
+    """A message for the agent."""
+
+    sender: Sender | None = Field(None, description="Who writes. Each sender has a conversation of its own.")
+    source: Literal["http", "cli"] = Field("http", description="`cli` is the terminal's conversation.")
+    when_busy: WhenBusy = Field("queue", description="What is to happen while an earlier message is answered.")
+
+    says: ClassVar[Mapping[str, str]] = {
+        **SpokenBody.says,
+        "source": '"source" must be "http" or "cli"',
         "when_busy": '"when_busy" must be "queue", "steer", "interrupt" or "reject"',
     }
 
@@ -133,24 +197,29 @@ class CostQuery(RequestQuery):
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """A message for the agent. ``text`` has the context in front of it, if one was given; what neither Postgres nor
-    UTF-8 can hold (NUL, halves of characters) is replaced in it."""
+    """A message for the agent; ``text`` has the context in front of it, if one was given."""
 
     text: str
     sender: str
     source: Source
     tier: str
     when_busy: WhenBusy = "queue"
-    attachments: tuple[Attachment, ...] = ()
 
 
-def read_chat_request(body: object, limits: AttachmentLimits | None = None) -> ChatRequest:
-    """The request out of a JSON body. Raises ``BadInput`` with the sentence for the caller."""
+def read_chat(body: object, *, key: ApiKey) -> Incoming:
+    """The message out of a JSON body. Raises ``BadInput`` with the sentence for the caller."""
     asked = read_as(ChatBody, body)
-    text = f"[context] {asked.context}\n{asked.message}" if asked.context else asked.message
     sender = asked.sender or ("cli" if asked.source == "cli" else "default")
-    files = read_attachments(asked.attachments, limits or AttachmentLimits())
-    return ChatRequest(storable(text), sender, asked.source, asked.tier or "full", asked.when_busy, files)
+    chat = ChatRequest(asked.text(), sender, asked.source, asked.tier or "full", asked.when_busy)
+    return Incoming(
+        chat.text,
+        sender,
+        chat.source,
+        chat.tier,
+        address_of(chat, key=key),
+        files=asked.attachments or (),
+        when_busy=chat.when_busy,
+    )
 
 
 def read_decision(body: object) -> tuple[bool, str]:

@@ -1,14 +1,24 @@
 """Messages of machines and of bridges: notices, events, what came over a channel; checked before anything is stored."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import orjson
 from pydantic import Field
 
-from services.gateway.rules.attachments import AttachmentBody, Attachments
-from services.gateway.rules.chat_request import ChatRequest, Filled, Name, Tier, address_of, storable
+from services.gateway.rules.attachments import Attachments
+from services.gateway.rules.chat_request import (
+    ChatRequest,
+    Filled,
+    Name,
+    Sender,
+    SpokenBody,
+    Tier,
+    address_of,
+    storable,
+)
+from services.gateway.rules.incoming import Incoming
 from services.gateway.rules.request_body import RequestBody, read_as
 from shared.domain.api_key import ApiKey
 from shared.domain.run import Address, Source
@@ -45,7 +55,7 @@ class NoticeBody(RequestBody):
 class NotifyBody(NoticeBody):
     """A notice for the conversation of a sender."""
 
-    sender: Name | None = Field(None, description="Whose conversation it joins; `default` when left out.")
+    sender: Sender | None = Field(None, description="Whose conversation it joins; `default` when left out.")
     attachments: Attachments | None = Field(None, description="Files that come with it.")
 
 
@@ -61,29 +71,8 @@ class AgentActionBody(NoticeBody):
     sender: Literal["self", "other"] = Field("self", description="Which agent.")
 
 
-class InboundBody(RequestBody):
+class InboundBody(SpokenBody):
     """What a person wrote on a channel whose bridge speaks to this API."""
-
-    message: Filled = Field(description="The text.")
-    context: str | None = Field(None, description="Put before the message as `[context] ...`.")
-    tier: Tier | None = Field(None, description="Which workspace files are shown; `full` when left out.")
-    attachments: Attachments | None = Field(None, description="Files that come with the text.")
-
-    says: ClassVar[Mapping[str, str]] = NoticeBody.says
-
-
-@dataclass(frozen=True, slots=True)
-class Incoming:
-    """A message and where it belongs. ``meta`` is what its webhook gives back as ``notify_meta``; ``files`` come with
-    it, not yet decoded."""
-
-    text: str
-    sender: str
-    source: Source
-    tier: str
-    address: Address
-    meta: Mapping[str, Any] = field(default_factory=dict)
-    files: Sequence[AttachmentBody] = ()
 
 
 class UnknownSender(BadInput):
@@ -120,10 +109,9 @@ def read_agent_action(body: object, *, key: ApiKey) -> Incoming:
 def read_inbound(body: object, *, source: Source, person: str, key: ApiKey) -> Incoming:
     """What ``person`` wrote. All channels lead to that person's one conversation of this key. Raises ``BadInput``."""
     asked = read_as(InboundBody, body)
-    text = storable(f"[context] {asked.context}\n{asked.message}" if asked.context else asked.message)
     tier = asked.tier or "full"
-    address = address_of(ChatRequest(text, person, "http", tier), key=key)
-    return Incoming(text, person, source, tier, address, files=asked.attachments or ())
+    address = address_of(ChatRequest("", person, "http", tier), key=key)
+    return Incoming(asked.text(), person, source, tier, address, files=asked.attachments or ())
 
 
 def _of_one_of(allowed: tuple[str, ...], body: object) -> object:

@@ -25,7 +25,8 @@ def chat_reply(outcome: Mapping[str, Any]) -> dict[str, Any]:
             "notices": outcome.get("notices") or [],
         }
     names = ("reply", "session_id", "run_id", "tokens", "cost", "currency", "model", "turns", "notices")
-    reply = {name: outcome[name] for name in names if name in outcome}
+    reply: dict[str, Any] = {name: outcome[name] for name in names if name in outcome}
+    reply["attachments"] = []  # of the original; nothing here sends files back yet
     if outcome.get("silent"):
         reply["silent"] = True
     return reply

@@ -66,6 +66,7 @@ class ChatReply(Named):
     currency: str | None = None
     model: str | None = None
     turns: int | None = None
+    attachments: list[dict[str, Any]] | None = None
 
 
 class AskedApproval(Shape):

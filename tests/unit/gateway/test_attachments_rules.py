@@ -41,7 +41,12 @@ def test_files_are_decoded_in_their_order() -> None:
     [
         ("!!!!", "attachments[1] is not base64"),
         ("QUJ", "attachments[1] is not base64"),
-        ("QUJD\nQUJD", "attachments[1] is not base64"),
+        ("QUJD\vQUJD", "attachments[1] is not base64"),
+        ("QUJD\nQUJ", "attachments[1] is not base64"),
+        ("QUI=\nQUJD", "attachments[1] is not base64"),
+        (" \n", "attachments[1] is empty"),
+        ("data:image/png;base64,", "attachments[1] is empty"),
+        ("data:image/png,QUJD", "attachments[1] is not base64"),
         ("QUI=QUI=", "attachments[1] is not base64"),
         ("", "attachments[1] is empty"),
         ("Q" * 48, "attachments[1] is larger than 32 bytes"),
@@ -79,6 +84,16 @@ def test_a_large_file_comes_through_whole() -> None:
     whole = bytes(range(256)) * 16_385
     (read,) = read_attachments([given(data=base64.b64encode(whole).decode())], AttachmentLimits())
     assert read.data == whole
+
+
+def test_base64_may_have_line_breaks_and_be_a_data_url() -> None:
+    """Most tools break lines after 76 characters, browsers hand out data: URLs; the original took both."""
+    whole = bytes(range(256)) * 20_000
+    broken = base64.encodebytes(whole).decode().replace("\n", "\r\n")
+    url = "data:image/png;name=x;base64," + base64.b64encode(whole).decode()
+    for data in (broken, url, url + "\n"):
+        (read,) = read_attachments([given(data=data)], AttachmentLimits())
+        assert read == Attachment("image/png", whole)
 
 
 def test_a_data_url_is_an_attachment() -> None:

@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 
-from services.gateway.rules.attachments import AttachmentLimits
+from services.gateway.rules.attachments import AttachmentLimits, read_attachments
 from services.gateway.rules.chat_request import (
     CostQuery,
-    address_of,
-    read_chat_request,
+    read_chat,
     read_idempotency_key,
     read_last_event_id,
     read_reset_target,
     read_traceparent,
 )
+from services.gateway.rules.incoming import Incoming
 from services.gateway.rules.request_body import read_as
 from shared.domain.api_key import OPERATOR, ApiKey
 from shared.domain.attachment import Attachment
@@ -22,42 +22,66 @@ from shared.errors import BadInput
 CAT = {"content_type": "image/png", "data": "QUJD", "filename": "cat.png"}
 
 
+def chat(*, key: str = OPERATOR, **body: Any) -> Incoming:
+    """The message in such a body."""
+    return read_chat(body, key=ApiKey(key))
+
+
 def test_a_message_alone_is_enough() -> None:
     """Everything but the message has a default, as in the original."""
-    asked = read_chat_request({"message": "hello"})
+    asked = chat(message="hello")
     assert (asked.text, asked.sender, asked.source, asked.tier) == ("hello", "default", "http", "full")
-    address = address_of(asked, key=ApiKey("default"))
-    assert address.conversation == "http:default:default"
-    assert address.contact == "http-default"
-    assert address.principal == "key:default"
+    assert asked.address.conversation == "http:default:default"
+    assert asked.address.contact == "http-default"
+    assert asked.address.principal == "key:default"
 
 
 def test_attachments_come_with_it() -> None:
     """In the form of the original; bounded as the operator says."""
-    asked = read_chat_request({"message": "look", "attachments": [CAT]})
-    assert asked.attachments == (Attachment("image/png", b"ABC", "cat.png"),)
-    assert read_chat_request({"message": "look", "attachments": None}).attachments == ()
+    files = chat(message="look", attachments=[CAT]).files
+    assert read_attachments(files, AttachmentLimits()) == (Attachment("image/png", b"ABC", "cat.png"),)
+    assert chat(message="look", attachments=None).files == ()
     with pytest.raises(BadInput, match=r"attachments\[0\] is larger than 2 bytes"):
-        read_chat_request({"message": "look", "attachments": [CAT]}, AttachmentLimits(size=2))
+        read_attachments(files, AttachmentLimits(size=2))
+
+
+@pytest.mark.parametrize("silence", [{}, {"message": None}, {"message": " \n"}])
+def test_a_photo_without_a_word_is_a_message(silence: dict[str, Any]) -> None:
+    """As in the original, whose agent reads what came. Phones send most photos so."""
+    voice = {"content_type": "image/ogg", "data": "QUJD", "is_voice": True}
+    notes = {"content_type": "text/plain", "data": "QUJD"}
+    assert chat(**silence, attachments=[CAT, CAT]).text == "[image]"
+    assert chat(**silence, attachments=[CAT, voice, notes]).text == "[image]\n[voice message]\n[attachment]"
+    assert chat(**silence, attachments=[CAT], context="door").text == "[door] [image]"
+    for nothing in ([], None):
+        with pytest.raises(BadInput, match=r'^"message" field is required$'):
+            chat(**silence, attachments=nothing)
+
+
+def test_a_sender_may_be_a_number() -> None:
+    """Many systems know their people by numbers, and the original made text of them."""
+    assert chat(message="x", sender=7).address == chat(message="x", sender="7").address
+    assert chat(message="x", sender=7.0).sender == "7"
+    assert chat(message="x", sender=-(2**53) + 1).sender == "-9007199254740991"
 
 
 def test_context_goes_before_the_message() -> None:
-    """Integrations hand over context; the agent must be able to tell it from what was said."""
-    assert read_chat_request({"message": "hi", "context": "from the CRM"}).text == "[context] from the CRM\nhi"
+    """Integrations say where it comes from, in the original's form."""
+    assert chat(message="hi", context="from the CRM").text == "[from the CRM] hi"
 
 
 def test_the_terminal_has_one_conversation() -> None:
     """Whoever chats in the terminal goes on where they were, from any window; named senders have their own."""
-    assert address_of(read_chat_request({"message": "x", "source": "cli"}), key=ApiKey(OPERATOR)).conversation == "cli"
-    named = read_chat_request({"message": "x", "source": "cli", "sender": "bob"})
-    assert address_of(named, key=ApiKey(OPERATOR)).conversation == "cli:bob"
-    assert address_of(named, key=ApiKey("k")).conversation == "http:k:bob"  # the terminal is the operator's
+    assert chat(message="x", source="cli").address.conversation == "cli"
+    assert chat(message="x", source="cli", sender="bob").address.conversation == "cli:bob"
+    named = chat(key="k", message="x", source="cli", sender="bob")
+    assert named.address.conversation == "http:k:bob"  # the terminal is the operator's
 
 
 def test_two_keys_never_share_a_conversation() -> None:
     """A sender is only a name; the key says whose it is."""
-    asked = read_chat_request({"message": "x", "sender": "bob"})
-    assert address_of(asked, key=ApiKey("a")).conversation != address_of(asked, key=ApiKey("b")).conversation
+    one, other = (chat(key=key, message="x", sender="bob") for key in ("a", "b"))
+    assert one.address.conversation != other.address.conversation
 
 
 @pytest.mark.parametrize(
@@ -69,7 +93,9 @@ def test_two_keys_never_share_a_conversation() -> None:
         ({"message": ""}, '"message" field is required'),
         ({"message": "   "}, '"message" field is required'),
         ({"message": 7}, '"message" field is required'),
-        ({"message": "x", "sender": 7}, '"sender" must be a string'),
+        ({"message": "x", "sender": True}, '"sender" must be a string'),
+        ({"message": "x", "sender": 1.5}, '"sender" must be a string'),
+        ({"message": "x", "sender": 2**53}, '"sender" must be a string'),
         ({"message": "x", "sender": "a" * 201}, '"sender" must be at most'),
         ({"message": "x", "sender": "a\nb"}, "control characters"),
         ({"message": "x", "sender": "a\0b"}, "control characters"),
@@ -93,7 +119,7 @@ def test_two_keys_never_share_a_conversation() -> None:
 def test_what_can_not_be_taken_is_said(body: Any, says: str) -> None:
     """The original answered some of these with 500."""
     with pytest.raises(BadInput, match=says):
-        read_chat_request(body)
+        read_attachments(read_chat(body, key=ApiKey(OPERATOR)).files, AttachmentLimits())
 
 
 def test_a_reset_needs_a_target() -> None:
@@ -114,9 +140,8 @@ def test_a_target_that_no_name_can_be_is_refused(target: str) -> None:
 
 def test_a_message_is_taken_without_what_no_store_can_hold() -> None:
     """A pasted NUL or half an emoji is no reason to lose what somebody wrote; each is replaced."""
-    asked = read_chat_request({"message": "a\0b\ud83dc", "context": "d\0"})
-    assert asked.text == "[context] d\ufffd\na\ufffdb\ufffdc"
-    assert read_chat_request({"message": "tab\t and\nline 👩‍💻"}).text == "tab\t and\nline 👩‍💻"
+    assert chat(message="a\0b\ud83dc", context="d\0").text == "[d\ufffd] a\ufffdb\ufffdc"
+    assert chat(message="tab\t and\nline 👩‍💻").text == "tab\t and\nline 👩‍💻"
 
 
 def test_idempotency_keys_are_short_and_plain() -> None:

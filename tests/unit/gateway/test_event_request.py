@@ -81,7 +81,9 @@ def test_both_bridges_lead_to_the_one_conversation_of_the_person() -> None:
     first = read_inbound({"message": "x", "context": "c"}, source="telegram", person="Nico", key=OURS)
     second = read_inbound({"message": "y"}, source="user", person="Nico", key=OURS)
     assert first.address == second.address
-    assert (first.text, first.source, first.tier) == ("[context] c\nx", "telegram", "full")
+    assert (first.text, first.source, first.tier) == ("[c] x", "telegram", "full")
+    photo = {"content_type": "image/png", "data": "QUJD"}
+    assert read_inbound({"attachments": [photo]}, source="telegram", person="Nico", key=OURS).text == "[image]"
 
 
 def _nested(levels: int) -> Any:

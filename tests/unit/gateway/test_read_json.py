@@ -1,6 +1,7 @@
 """A body is bounded in size and in time before it is understood."""
 
 import asyncio
+import threading
 from typing import Any
 
 import orjson
@@ -8,7 +9,7 @@ import pytest
 from starlette.requests import Request
 from starlette.types import Message
 
-from services.gateway.edge.bodies import LARGE, Bodies, Room, TooSlow, read_json
+from services.gateway.edge.bodies import LARGE, Bodies, Room, TooSlow, beside, read_json
 from shared.errors import BadInput, TryLater
 
 
@@ -66,18 +67,40 @@ async def test_what_is_wide_is_not_deep() -> None:
     assert await read_json(request_of(orjson.dumps(whole)), at_most=100_000) == whole
 
 
-async def test_large_bodies_share_a_room_while_they_come() -> None:
-    """A few hundred slow senders of large bodies would fill the memory of everybody."""
-    room, size = Room(5_000_000), 2 * LARGE
+async def test_bodies_share_a_room_while_they_come() -> None:
+    """A few hundred slow senders would fill the memory of everybody, whatever each of them sends."""
+    room, size = Room(1_000_000), 400_000
     slow = (request_of(b" " * size, more=True) for _ in range(2))
     waiting = [asyncio.create_task(read_json(each, at_most=size, room=room)) for each in slow]
     await asyncio.sleep(0)
     with pytest.raises(TryLater):
-        await read_json(request_of(b" " * size), at_most=size, room=room)
-    small = b" " * LARGE
-    assert await read_json(request_of(small[2:], b"{}"), at_most=size, room=room) == {}
+        await read_json(request_of(b" " * 100_000, b"{}"), at_most=size, room=room)
+    small = b" " * 60_000  # who only says something finds a place also then
+    assert await read_json(request_of(small, b"{}"), at_most=size, room=room) == {}
 
     for task in waiting:
         task.cancel()
     await asyncio.wait(waiting)
     assert await read_json(request_of(b" " * size, b"{}"), at_most=2 * size, room=room) == {}
+
+
+async def test_the_room_is_full_also_for_small_ones() -> None:
+    """Many small bodies are as much as a few large ones."""
+    room = Room(1_000_000)
+    waiting = [
+        asyncio.create_task(read_json(request_of(b" " * 60_000, more=True), at_most=size, room=room))
+        for size in [60_000] * 16
+    ]
+    await asyncio.sleep(0)
+    with pytest.raises(TryLater):
+        await read_json(request_of(b" " * 60_000), at_most=60_000, room=room)
+    for task in waiting:
+        task.cancel()
+    await asyncio.wait(waiting)
+
+
+@pytest.mark.parametrize(("size", "is_beside"), [(LARGE, False), (LARGE + 1, True)])
+async def test_a_large_body_is_worked_on_beside(size: int, is_beside: bool) -> None:
+    """Everybody waits for what is done at the door; for small ones the way to a thread would take longer."""
+    where = await beside(size, threading.get_ident)
+    assert (where != threading.get_ident()) == is_beside
