@@ -133,6 +133,19 @@ def test_responses_go_on_from_the_one_before(stack: Stack) -> None:
         assert new.output_text == "1 so far: [[script:remember]]"
 
 
+def test_a_response_has_one_text_however_it_is_read(stack: Stack) -> None:
+    """In pieces, at their end, at once, or fetched: with what was said beside the call of a tool."""
+    gateway, _ = stack.gateway(), stack.workers()
+    text = "Let me look.\n\nNothing there."
+    with sdk(gateway) as ai:
+        plain = ai.responses.create(model="lucyd", input="[[script:looks]]")
+        with ai.responses.stream(model="lucyd", input="[[script:looks]]") as stream:
+            pieces = "".join(event.delta for event in stream if event.type == "response.output_text.delta")
+            streamed = stream.get_final_response()
+        assert [plain.output_text, pieces, streamed.output_text] == [text] * 3
+        assert [ai.responses.retrieve(one.id).output_text for one in (plain, streamed)] == [text] * 2
+
+
 def test_a_run_that_asks_first_is_answered_in_the_next_message(stack: Stack) -> None:
     """The question is what the agent says; in a stream, too, and there the answer is told when it is there."""
     gateway, _ = stack.gateway(), stack.workers()

@@ -1,6 +1,7 @@
 """The agent as a model: what clients of OpenAI ask for, in OpenAI's words."""
 
 import asyncio
+import contextlib
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,6 +30,7 @@ from services.gateway.rules.openai_replies import (
     Answer,
     answer_of,
     completion_body,
+    has_earlier_turns,
     model_body,
     names_agent,
     response_body,
@@ -43,12 +45,13 @@ from services.gateway.rules.openai_responses import (
     sender_in,
 )
 from services.gateway.rules.openai_shapes import Completion, Model, ModelList, OpenAIRunProblem, ResponseReply
-from services.gateway.rules.openai_telling import CompletionTelling, ResponseTelling, Telling
+from services.gateway.rules.openai_telling import CompletionTelling, Kept, ResponseTelling, Telling
 from services.gateway.rules.openai_turns import Asked, images_of, read_conversation_header
 from services.gateway.rules.reply_shapes import OpenAIProblem
 from shared.domain.api_key import ApiKey
 from shared.domain.attachment import Attachment
 from shared.domain.run import Accepted, IdempotencyKey, NewRun, Question
+from shared.errors import TryLater
 from shared.ids import new_id
 from shared.messages.run_events import ACCEPTED_ID, accepted_event
 from shared.ports.history import History, StoredRun
@@ -73,7 +76,8 @@ Make = Callable[[Answer, str], dict[str, Any]]
 class Manner:
     """How an answer is to be told. Nothing of the request's body is in it: it stays as long as the run takes.
 
-    ``has_key``: asked again, the request would come back to the same run.
+    ``has_key``: asked again, the request would come back to the same run. ``is_whole``: the words of all turns are
+    told, and not those of the last alone.
     """
 
     streams: bool
@@ -81,6 +85,7 @@ class Manner:
     make: Make
     telling: Callable[[UUID, str], Telling]
     closing: bytes = b""
+    is_whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +169,10 @@ class OpenAIApi:
         outcome: Mapping[str, Any] | Question | None = run.outcome
         if outcome is None and (questions := await self.runs.questions([run.id])):
             outcome = questions[0]
-        return self.bodies.foreign(response_body(answer_of(run.id, outcome), slug(self.agent)))
+        answer = answer_of(run.id, outcome)
+        if outcome is not None and answer.fault is None and has_earlier_turns(outcome):
+            answer = await self._whole(answer)
+        return self.bodies.foreign(response_body(answer, slug(self.agent)))
 
     async def embeddings(self, request: Request) -> Response:
         """Refused: there is nothing that could embed yet."""
@@ -194,7 +202,7 @@ class OpenAIApi:
         new = await self._new_run(request, body, asked)
         make = partial(response_body, previous=previous)
         telling = partial(ResponseTelling, with_tools=asked.options.tools, previous=previous)
-        return new, Manner(asked.stream, new.idempotency is not None, make, telling)
+        return new, Manner(asked.stream, new.idempotency is not None, make, telling, is_whole=True)
 
     def _serve(self, request: Request, new: NewRun, manner: Manner) -> Awaitable[Response]:
         if manner.streams:
@@ -209,7 +217,20 @@ class OpenAIApi:
             return self.bodies.problem(TIMEOUT, 408, dialect="openai", headers=again, **answer.beyond)
         if answer.fault is not None:
             return self.bodies.problem(answer.fault, 500, dialect="openai", code=f"run_{answer.state}", **answer.beyond)
+        if manner.is_whole and has_earlier_turns(outcome):
+            with contextlib.suppress(TryLater):  # the answer itself is here, and is not to be lost for that
+                answer = await self._whole(answer)
         return self.bodies.foreign(manner.make(answer, slug(self.agent)))
+
+    async def _whole(self, answer: Answer) -> Answer:
+        """The same with the words of the turns before the last, as its stream tells them. Raises ``TryLater``."""
+        kept, after, goes_on = Kept(), ACCEPTED_ID, True
+        while goes_on:
+            told = await self.history.told(answer.run, after=after)
+            for event in told.events:
+                kept.take(event)
+            goes_on, after = told.more, told.complete_to or after
+        return replace(answer, text=kept.text(answer.text))
 
     def _followed(self, manner: Manner, accepted: Accepted, seat: Seat) -> Response:
         run, desk = accepted.run, self.desk

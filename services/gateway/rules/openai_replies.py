@@ -53,6 +53,11 @@ def answer_of(run: UUID, outcome: Mapping[str, Any] | Question | None) -> Answer
     return Answer(run, str(outcome.get("reply") or ""), tokens, beyond)
 
 
+def has_earlier_turns(outcome: Mapping[str, Any] | Question) -> bool:
+    """Whether the run may have said something before what it ended with, or asks: all but those of one turn."""
+    return isinstance(outcome, Question) or outcome.get("turns") != 1
+
+
 def slug(agent: str) -> str:
     """The agent's name as the id of a model: small letters, digits and dashes."""
     plain = unicodedata.normalize("NFKD", agent).encode("ascii", "ignore").decode().lower()

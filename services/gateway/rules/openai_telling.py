@@ -94,6 +94,32 @@ class Shown:
         return more
 
 
+class Kept:
+    """What of a run's words counts in the end: those of attempts that failed do not.
+
+    Out of a run's events, as they came or as they are stored, comes the same text.
+    """
+
+    def __init__(self) -> None:
+        self._steps: dict[tuple[int, int], tuple[str, list[str]]] = {}
+
+    def take(self, event: RunEvent) -> None:
+        """The next event. What came after the one that a new attempt keeps is told again."""
+        match event.type:
+            case "delta":
+                _, words = self._steps.setdefault(step_of(event.id), (event.id, []))
+                words.append(str(event.data["text"]))
+            case "attempt" | "retry":
+                kept = id_order(str(event.data["keep"]))
+                self._steps = {step: told for step, told in self._steps.items() if id_order(told[0]) <= kept}
+
+    def text(self, last: str) -> str:
+        """All of it, when the run has ended with the text ``last``, or asks that."""
+        shown = Shown()
+        words = [shown.word(RunEvent(id, "delta", {"text": "".join(told)})) for id, told in self._steps.values()]
+        return "".join([*words, shown.rest(last)])
+
+
 class Telling(ABC):
     """One stream to one client; ``frames`` of each event in order, until ``is_over``."""
 
@@ -144,7 +170,7 @@ class Telling(ABC):
             return []
         asked = [{"approval_id": each["approval_id"], "tool": each["tool"]} for each in self._questions]
         beyond = {"run_id": str(self._run), "state": "waiting", "approvals": asked}
-        return self.end(Answer(self._run, GAP.join(str(each["text"]) for each in self._questions), {}, beyond))
+        return self.end(Answer(self._run, "\n".join(str(each["text"]) for each in self._questions), {}, beyond))
 
     def _said(self, text: str) -> list[Frame]:
         return list(self._text(text)) if text else []
@@ -206,13 +232,20 @@ class CompletionTelling(Telling):
 
 
 class ResponseTelling(Telling):
-    """Typed events of a response, numbered from 0."""
+    """Typed events of a response, numbered from 0. Its last ones tell the text that counts, as a response that is
+    fetched does, and so without what an attempt has said that failed."""
 
     def __init__(self, run: UUID, model: str, *, with_tools: bool = False, previous: UUID | None = None) -> None:
         super().__init__(run, model, with_tools=with_tools)
         self._previous = previous
         self._number = 0
-        self._pieces: list[str] = []
+        self._kept = Kept()
+        self._is_open = False
+
+    def frames(self, event: RunEvent) -> list[Frame]:
+        """See ``Telling.frames``."""
+        self._kept.take(event)
+        return super().frames(event)
 
     def _event(self, kind: str, **data: Any) -> Frame:
         event = {"type": kind, "sequence_number": self._number, **data}
@@ -228,12 +261,13 @@ class ResponseTelling(Telling):
         yield self._event("response.in_progress", response=response)
 
     def _text(self, text: str) -> Iterator[Frame]:
-        if not self._pieces:
-            yield from self._open()
-        self._pieces.append(text)
+        yield from self._opened()
         yield self._event("response.output_text.delta", **self._place(), delta=text, logprobs=[])
 
-    def _open(self) -> Iterator[Frame]:
+    def _opened(self) -> Iterator[Frame]:
+        if self._is_open:
+            return
+        self._is_open = True
         item = message_item(self._run, None)
         yield self._event("response.output_item.added", output_index=0, item=item)
         yield self._event("response.content_part.added", **self._place(), part=text_part(""))
@@ -245,9 +279,8 @@ class ResponseTelling(Telling):
         return self._event(f"lucyd.{beyond['event']}", lucyd=beyond)
 
     def _finish(self, answer: Answer) -> Iterator[Frame]:
-        if not self._pieces:
-            yield from self._open()
-        text = "".join(self._pieces)
+        yield from self._opened()
+        text = self._kept.text(answer.text)
         yield self._event("response.output_text.done", **self._place(), text=text, logprobs=[])
         yield self._event("response.content_part.done", **self._place(), part=text_part(text))
         yield self._event("response.output_item.done", output_index=0, item=message_item(self._run, text))

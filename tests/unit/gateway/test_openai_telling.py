@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from services.gateway.rules.openai_telling import CompletionTelling, ResponseTelling, Telling, question_event
+from services.gateway.rules.openai_telling import CompletionTelling, Kept, ResponseTelling, Telling, question_event
 from shared.domain.run import Question
 from shared.messages.run_events import RunEvent, accepted_event, event_id, terminal_id
 
@@ -133,7 +133,7 @@ def test_a_question_ends_the_stream_as_the_answer_of_the_agent() -> None:
     ]
     telling = CompletionTelling(RUN, "lucyd")
     frames = told(telling, piece("First."), *asks)
-    assert text_of(frames) == "First.\n\nMay I 1?\n\nMay I 2?"
+    assert text_of(frames) == "First.\n\nMay I 1?\nMay I 2?"
     assert telling.is_over
     assert frames[-1]["lucyd"]["state"] == "waiting"
     assert [each["tool"] for each in frames[-1]["lucyd"]["approvals"]] == ["exec", "exec"]
@@ -176,6 +176,58 @@ def test_a_response_is_told_in_typed_events_that_are_numbered() -> None:
     assert [frame["sequence_number"] for frame in frames] == list(range(len(frames)))
     assert frames[-1]["response"]["output"][0]["content"][0]["text"] == "Tom is a cat."
     assert frames[-1]["response"]["previous_response_id"] == f"resp_{RUN.hex}"
+
+
+def texts(frames: list[Any]) -> tuple[str, str, str]:
+    """Of a response: the pieces together, the text that is told as done, and that of the whole."""
+    pieces = "".join(frame["delta"] for frame in frames if frame["type"] == "response.output_text.delta")
+    (done,) = (frame["text"] for frame in frames if frame["type"] == "response.output_text.done")
+    return pieces, done, frames[-1]["response"]["output"][0]["content"][0]["text"]
+
+
+def kept(*events: RunEvent, last: str) -> str:
+    made = Kept()
+    for event in events:
+        made.take(event)
+    return made.text(last)
+
+
+def test_a_response_says_the_same_in_pieces_in_its_end_and_when_it_is_fetched() -> None:
+    """Words beside a tool call are part of it: a client that has shown them must not see them go."""
+    turns = [
+        piece("Let me "),
+        piece("look.", offset=8),
+        other("tool_started", {"call_id": "1", "name": "read", "arguments": {}}),
+        piece("Tom is a cat.", step=2),
+    ]
+    whole = "Let me look.\n\nTom is a cat."
+    assert texts(told(ResponseTelling(RUN, "lucyd"), *turns, end())) == (whole, whole, whole)
+    assert kept(*turns, last="Tom is a cat.") == whole
+    assert kept(last="Tom is a cat.") == "Tom is a cat."
+
+
+def test_a_notice_after_the_words_is_in_the_whole_once() -> None:
+    """As in the pieces."""
+    reply = "Let me look.\n\nStopped: too many turns."
+    assert texts(told(ResponseTelling(RUN, "lucyd"), piece("Let me look."), end(reply=reply))) == (reply, reply, reply)
+
+
+def test_what_an_attempt_said_that_failed_is_in_the_pieces_only() -> None:
+    """They can't be taken back; the end of the stream says what counts, and so does what is fetched."""
+    again = RunEvent(event_id(2, 0, 1), "attempt", {"epoch": 2, "attempt": 2, "keep": event_id(1, 1, 5)})
+    first, second = piece("Let me look.", offset=5), piece("Tom was", step=2)
+    stored = piece("Tom is a cat.", epoch=2, step=2)
+    pieces, done, whole = texts(told(ResponseTelling(RUN, "lucyd"), first, second, again, stored, end()))
+    assert pieces == "Let me look.\n\nTom was\n\nTom is a cat."
+    assert done == whole == kept(first, stored, last="Tom is a cat.") == "Let me look.\n\nTom is a cat."
+
+
+def test_a_question_is_the_end_of_what_is_fetched_meanwhile() -> None:
+    """The same text as its stream had."""
+    asks = other("approval", {"approval_id": str(RUN), "tool": "exec", "text": "May I?", "number": 1, "of": 1})
+    frames = told(ResponseTelling(RUN, "lucyd"), piece("First."), asks)
+    assert texts(frames) == ("First.\n\nMay I?",) * 3
+    assert kept(piece("First."), asks, last="May I?") == "First.\n\nMay I?"
 
 
 def test_a_response_that_failed_says_why() -> None:
