@@ -11,6 +11,7 @@ from functools import partial
 
 from services.gateway.actions.decide_dead import Terms
 from services.gateway.actions.end_with_client import end_with_client
+from services.gateway.actions.glance import Glance
 from services.gateway.actions.limit_requests import Turnstile
 from services.gateway.actions.look_up_key import Keyring
 from services.gateway.actions.send_webhooks import WebhookSender
@@ -35,7 +36,7 @@ from services.gateway.edge.metrics_api import House, MetricsApi
 from services.gateway.edge.notify_api import NotifyApi
 from services.gateway.edge.openai_api import OpenAIApi
 from services.gateway.edge.operation import Operation
-from services.gateway.edge.operator_api import OperatorApi
+from services.gateway.edge.operator_api import OperatorApi, look_at_house
 from services.gateway.edge.plugins_api import PluginsApi
 from services.gateway.edge.records_api import RecordsApi
 from services.gateway.edge.repeats import Repeats
@@ -189,6 +190,8 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             models=settings.models,
             primary=settings.primary,
             version=foundation.identity.version,
+            glance=Glance(partial(look_at_house, history), clock),
+            stock=stock,
         )
         terms = Terms(settings.chat.deadline, settings.chat.capacity, settings.chat.key_lives)
         operations: list[Operation] = [

@@ -246,8 +246,8 @@ def test_a_session_is_compacted_when_somebody_asks(http: httpx2.Client) -> None:
 
 
 def test_an_evolution_is_not_promised(http: httpx2.Client) -> None:
-    """There is no routine behind it, so nothing is queued."""
-    assert _same_everywhere(http.post("/api/v1/evolve"), 501)["error"]
+    """There is no routine behind it, so nothing is queued; the original says it with this status, too."""
+    assert _same_everywhere(http.post("/api/v1/evolve"), 503)["error"]
 
 
 def test_sessions_that_rest_are_closed_when_somebody_asks(http: httpx2.Client, stack: Stack) -> None:

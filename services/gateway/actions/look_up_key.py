@@ -28,10 +28,15 @@ class Keyring:
     """Named keys by their secrets. What is asked meanwhile is looked up together, by one query at a time, so that a
     flood of guesses takes one connection and no more.
 
-    Secrets are compared by their hash alone, so how long that takes tells nothing about them.
+    Secrets are compared by their hash alone, so how long that takes tells nothing about them. ``most_known`` good
+    and as many bad ones are remembered, ``most_waiting`` may be looked up at a time.
     """
 
-    def __init__(self, keys: KeyFinder, clock: Clock) -> None:
+    def __init__(
+        self, keys: KeyFinder, clock: Clock, *, most_known: int = MOST_KNOWN, most_waiting: int = MOST_WAITING
+    ) -> None:
+        self._most_known = most_known
+        self._most_waiting = most_waiting
         self._keys = keys
         self._clock = clock
         # Apart, so that no number of guesses makes good keys forgotten.
@@ -50,7 +55,7 @@ class Keyring:
             return known.key
         asked = self._waiting.get(hash)
         if asked is None:
-            if len(self._waiting) >= MOST_WAITING:
+            if len(self._waiting) >= self._most_waiting:
                 raise TryLater("too many keys are looked up at the moment", after=1)
             asked = self._waiting[hash] = asyncio.get_running_loop().create_future()
             if self._asking is None:
@@ -84,6 +89,6 @@ class Keyring:
         self._good.pop(hash, None)
         self._bad.pop(hash, None)
         those = self._bad if known.key is None else self._good
-        if len(those) >= MOST_KNOWN:
+        if len(those) >= self._most_known:
             del those[next(iter(those))]  # the one that was looked up longest ago
         those[hash] = known

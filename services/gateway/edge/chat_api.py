@@ -67,12 +67,12 @@ class ChatApi:
                 {200: events}, body=ChatBody, counts_as="work", repeatable=True, tag="chat", headers=PREFER,
             ),
             Operation(
-                "GET", "/api/v1/runs/{id}", self.run, "read", "what is known of a run",
-                {200: Reply("it", RunReply), **none}, parts=RUN_PARTS,
+                "GET", "/api/v1/runs/{id}", self.run, "chat", "what is known of a run",
+                {200: Reply("it", RunReply), **none}, parts=RUN_PARTS, or_needs="read",
             ),
             Operation(
-                "GET", "/api/v1/runs/{id}/events", self.run_events, "read", "follow a run",
-                {200: events, **none}, parts=RUN_PARTS, query=EventsQuery,
+                "GET", "/api/v1/runs/{id}/events", self.run_events, "chat", "follow a run",
+                {200: events, **none}, parts=RUN_PARTS, query=EventsQuery, or_needs="read",
                 headers={"Last-Event-ID": {"type": "string", "pattern": LAST_EVENT_ID}},
             ),
         ]  # fmt: skip

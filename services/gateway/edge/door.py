@@ -72,8 +72,9 @@ class TokenDoor:
             scope[HEADERS] = _told(turn)
             if not turn.passes:
                 return self._come_later(turn, dialect)
-        if operation is not None and operation.needs not in key.scopes:
-            return self._bodies.problem(f"this key may not do that (needs {operation.needs})", 403, dialect=dialect)
+        if operation is not None and not key.scopes.intersection(operation.scopes):
+            needs = " or ".join(operation.scopes)
+            return self._bodies.problem(f"this key may not do that (needs {needs})", 403, dialect=dialect)
         return None
 
     async def _whose(self, header: bytes) -> ApiKey | None:

@@ -114,20 +114,20 @@ def operation_id(operation: Operation) -> str:
 
 
 def _described(operation: Operation, schemas: "_Schemas") -> Json:
-    needs = operation.needs
+    scopes = operation.scopes
     told: Json = {
         "operationId": operation_id(operation),
         "summary": operation.summary,
         "description": operation.description or _own_words(operation),
         "tags": [operation.tag],
-        "security": [{SECURITY: [needs]}] if needs else [],
+        "security": [{SECURITY: [scope]} for scope in scopes],
         "parameters": list(_parameters(operation, schemas)),
         "responses": {
             str(status): _reply(status, replies, schemas, operation) for status, replies in _replies(operation)
         },
     }
-    if needs:
-        told["x-scope"] = needs
+    if scopes:
+        told["x-scope"] = " or ".join(scopes)
     if operation.body is not None:
         content = {JSON: {"schema": schemas.of(operation.body)}}
         told["requestBody"] = {"required": not operation.may_be_empty, "content": content}

@@ -39,7 +39,8 @@ class Operation:
     """Something a client can ask for.
 
     ``path`` may name parts in braces; ``parts`` says what they look like where they are not plain text.
-    ``needs``: the scope a key must have; ``None``: open to everybody, no key is looked at.
+    ``needs``: the scope a key must have; ``None``: open to everybody, no key is looked at. ``or_needs``: another one
+    that is as good.
     ``body`` and ``query`` are the types that the request is checked with; ``replies`` are those of its own, by status:
     what any request may meet (401, 429 and so on) is added where it is documented. ``may_be_empty``: a request without
     any body says the same as one with ``{}``.
@@ -54,6 +55,7 @@ class Operation:
     replies: Mapping[int, Reply]
     body: type[BaseModel] | None = None
     may_be_empty: bool = False
+    or_needs: KeyScope | None = None
     query: type[BaseModel] | None = None
     parts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     headers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -62,6 +64,11 @@ class Operation:
     dialect: Dialect = "lucyd"
     tag: str = "runs"
     description: str = ""
+
+    @property
+    def scopes(self) -> tuple[KeyScope, ...]:
+        """Each of them is enough."""
+        return tuple(scope for scope in (self.needs, self.or_needs) if scope is not None)
 
     @property
     def is_fixed(self) -> bool:

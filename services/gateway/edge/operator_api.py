@@ -1,6 +1,7 @@
 """What operators look at: status, costs, monitor."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import cast
@@ -8,6 +9,8 @@ from typing import cast
 from starlette.requests import Request
 from starlette.responses import Response
 
+from services.gateway.actions.glance import Glance
+from services.gateway.actions.take_stock import StockTaker
 from services.gateway.edge.bodies import Bodies
 from services.gateway.edge.door import key_of
 from services.gateway.edge.operation import Operation, Reply
@@ -29,9 +32,16 @@ MOST_CALLS = 5000
 """Of a month's single calls, the newest."""
 
 
+async def look_at_house(history: History) -> tuple[Mapping[str, int], Decimal]:
+    """What is under way, and what was spent today. Raises ``TryLater``."""
+    counts = await history.counts()
+    return counts, sum((cost.cost for cost in await history.costs("today")), Decimal(0))
+
+
 @dataclass(frozen=True, slots=True)
 class OperatorApi:
-    """``started`` is the clock's monotonic time at the start of this gateway."""
+    """``started`` is the clock's monotonic time at the start of this gateway; ``glance`` is ``look_at_house``, for all
+    who ask for the status."""
 
     history: History
     records: Records
@@ -42,6 +52,8 @@ class OperatorApi:
     models: tuple[str, ...]
     primary: str
     version: str
+    glance: Glance[tuple[Mapping[str, int], Decimal]]
+    stock: StockTaker
 
     def operations(self) -> list[Operation]:
         """What they do."""
@@ -60,8 +72,8 @@ class OperatorApi:
     async def status(self, _: Request) -> Response:
         """How the whole is; open to everybody, as in the original, so it tells nothing about anybody."""
         try:
-            counts = await self.history.counts()
-            today = await self.history.costs("today")
+            counts, today = await self.glance.seen()
+            await self.stock.refresh()
         except LucydError as fault:
             return self.bodies.error(fault)
         return self.bodies.json(
@@ -72,8 +84,9 @@ class OperatorApi:
                 "channel": "http",
                 "models": list(self.models),
                 "model": self.primary,
-                "today_cost": float(round(sum((cost.cost for cost in today), Decimal(0)), 4)),
+                "today_cost": float(round(today, 4)),
                 "version": self.version,
+                "error_counts": dict(self.stock.figures.get("dead_letters", {})),
                 **counts,
             }
         )

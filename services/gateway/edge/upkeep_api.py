@@ -57,7 +57,7 @@ class UpkeepApi:
             ),
             Operation(
                 "POST", "/api/v1/evolve", self.evolve, "admin", "not there yet",
-                {501: Reply("there is no such routine", Problem)}, counts_as="work", tag=TAG,
+                {503: Reply("there is no such routine", Problem)}, counts_as="work", tag=TAG,
             ),
             Operation(
                 "POST", "/api/v1/sessions/auto-reset", self.auto_reset, "admin", "close sessions that rest",
@@ -113,7 +113,7 @@ class UpkeepApi:
 
     async def evolve(self, _: Request) -> Response:
         """The routine is not there: nothing is queued that nobody would do."""
-        return self.bodies.json({"error": NO_EVOLUTION}, 501)
+        return self.bodies.json({"error": NO_EVOLUTION}, 503)
 
     async def auto_reset(self, request: Request) -> Response:
         """Close the sessions that rest; page after page, until none is left."""

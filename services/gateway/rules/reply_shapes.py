@@ -181,6 +181,7 @@ class StatusReply(Named):
     queue_depth: int
     running: int
     version: str
+    error_counts: dict[str, int]
 
 
 class CostOfModel(Shape):

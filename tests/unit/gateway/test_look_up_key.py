@@ -5,7 +5,6 @@ from collections.abc import Collection, Mapping
 
 import pytest
 
-from services.gateway.actions import look_up_key
 from services.gateway.actions.look_up_key import KNOWN_FOR, Keyring
 from shared.adapters.inmemory.api_keys import InMemoryApiKeys
 from shared.adapters.inmemory.clock import ManualClock
@@ -105,9 +104,9 @@ async def test_a_flood_is_looked_up_by_one_query_at_a_time(world: World) -> None
     assert sum(world.asked.batches) == 251
 
 
-async def test_no_more_wait_than_may(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_more_wait_than_may(world: World) -> None:
     """A store that does not answer must not fill the gateway's memory."""
-    monkeypatch.setattr(look_up_key, "MOST_WAITING", 2)
+    world.ring = Keyring(world.asked, world.clock, most_waiting=2)
     world.asked.answers.clear()
     waiting = [asyncio.create_task(world.find(new_secret().encode())) for _ in range(2)]
     await asyncio.sleep(0)
@@ -142,9 +141,9 @@ async def test_who_gives_up_waiting_harms_nobody_else(world: World) -> None:
     assert await staying == PHONE
 
 
-async def test_guesses_do_not_make_good_keys_forgotten(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_guesses_do_not_make_good_keys_forgotten(world: World) -> None:
     """What is remembered is bounded, good and bad apart."""
-    monkeypatch.setattr(look_up_key, "MOST_KNOWN", 3)
+    world.ring = Keyring(world.asked, world.clock, most_known=3)
     await world.find()
     for _ in range(10):
         await world.find(new_secret().encode())
