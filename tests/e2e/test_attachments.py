@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from tests.e2e.proofs import rows
-from tests.scripted_model_server import Hang, Say, Script, ScriptedModelServer, Use, Wire
+from tests.scripted_model_server import Asked, Fail, Hang, Say, Script, ScriptedModelServer, Step, Use, Wire
 from tests.stack import Stack, async_client, client, model_toml, open_stack, wait_until
 
 PNG = b"\x89PNG\r\n\x1a\n" + os.urandom(300_000)
@@ -21,10 +22,18 @@ SIGNAL = "touch begun.txt; while [ ! -e go.txt ]; do sleep 0.05; done; echo fetc
 WIRES: tuple[Wire, ...] = ("anthropic", "openai")
 
 
+def picky(asked: Asked) -> Step:
+    """A provider that can't read what it is shown."""
+    if '"type":"image"' in orjson.dumps(asked.body).decode():
+        return Fail(400, message="Could not process image")
+    return Say("I can't see it.")
+
+
 @pytest.fixture
 def models() -> Iterator[ScriptedModelServer]:
     """One that sees at once, one that takes its time, and one that runs an errand."""
     scripts: dict[str, Script] = {
+        "picky": picky,
         "slow": [Hang(2.0), Say("A cat, I think.")],
         "errand": [Use([("exec", {"command": SIGNAL})]), Say("It is a cat.")],
     }
@@ -171,3 +180,16 @@ def test_nothing_is_left_of_it_when_its_time_is_over(
             wait_until(lambda: rows(database_url, "select 1 from blobs") == [], "it is gone", within=60)
             assert http.post("/api/v1/chat", json={"message": "and now?"}).json()["reply"]
         assert [images(request) for request in models.requests] == [[CAT["data"]], []]
+
+
+def test_a_broken_image_spoils_neither_its_message_nor_the_next(stack: Stack, models: ScriptedModelServer) -> None:
+    """Providers refuse the whole request for it, and the history has it from then on."""
+    gateway = stack.gateway()
+    stack.workers()
+    with client(gateway) as http:
+        body = {"message": "[[script:picky]]", "attachments": [CAT]}
+        first = http.post("/api/v1/chat", json=body).json()
+        second = http.post("/api/v1/chat", json={"message": "[[script:picky]] and now?"}).json()
+    assert (first["reply"], second["reply"]) == ("I can't see it.", "I can't see it.")
+    assert [len(images(request)) for request in models.requests] == [1, 0, 1, 0]
+    assert "this image is not shown" in str(models.requests[3])

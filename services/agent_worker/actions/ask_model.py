@@ -16,7 +16,7 @@ from shared.domain.effect import ToolSpec
 from shared.domain.money import Usage
 from shared.domain.run import Reservation, Route, Settlement, Waiting, Write
 from shared.domain.trace_context import carried_on, span_of
-from shared.errors import GiveUp, ModelTimeout, TryLater
+from shared.errors import GiveUp, ModelRejected, ModelTimeout, TryLater
 from shared.ids import new_id
 from shared.ports.model import DeltaKind, Model, ModelAnswer, ModelRequest
 
@@ -75,6 +75,13 @@ async def ask_model(
             await desk.clock.sleep(pause)
             await _reserve_anew(attempt, settlement)
         except GiveUp as fault:
+            if isinstance(fault, ModelRejected) and attempt.images and not heard.anything:
+                # A broken image would spoil every later message of its conversation.
+                log.warning("images_refused", run=str(attempt.claim.run), images=len(attempt.images), reason=str(fault))
+                attempt.refused |= frozenset(attempt.images)
+                attempt.unsettled = _settle(attempt, call_id, call_type, Usage(), started, estimated=True)
+                await _reserve_anew(attempt, attempt.unsettled)
+                continue
             usage = heard.guess(messages, read=isinstance(fault, ModelTimeout))
             attempt.unsettled = _settle(attempt, call_id, call_type, usage, started, estimated=True)
             raise CallFailed(str(fault), attempt.unsettled) from fault
@@ -117,6 +124,11 @@ class _Heard:
         self._characters += len(text)
         if self._aloud:
             self._attempt.teller.piece(kind, storable(text))
+
+    @property
+    def anything(self) -> bool:
+        """Whether a word came."""
+        return self._characters > 0
 
     def guess(self, messages: Sequence[Message], *, read: bool = False) -> Usage:
         """Nothing heard: a refused call is free. Heard of, or surely ``read``: guess at four characters a token."""

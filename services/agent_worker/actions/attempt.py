@@ -64,7 +64,7 @@ class Attempt:
     ``tried`` counts how often the current call was tried again. ``unbegun``: what was intended for the round of calls
     that stands next was not begun, which only the attempt that intended it can know. ``results`` are those of calls
     that were done when the others of their round were stopped. ``images`` are those that the model was shown last, as
-    base64 by the id of their blob.
+    base64 by the id of their blob; ``refused`` are the ids of those that its provider did not take.
     """
 
     claim: Claim
@@ -90,6 +90,7 @@ class Attempt:
     stop: Stop = field(default_factory=Stop)
     booked: set[UUID] = field(default_factory=set)
     images: Mapping[str, str] = field(default_factory=dict)
+    refused: frozenset[str] = frozenset()
 
     def remember(self, message: Message) -> None:
         """A message of this run is about to be stored."""

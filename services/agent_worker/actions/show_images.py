@@ -10,16 +10,17 @@ from shared.domain.chat import Message
 
 
 async def show_images(attempt: Attempt, messages: Sequence[Message]) -> Sequence[Message]:
-    """The messages with the latest images in them, if this model sees; attachments that are there no more stay words.
+    """The messages with the latest images in them, if this model sees; attachments that are there no more stay words,
+    and in place of what the provider refused stands that it did.
 
     What was loaded is kept for the next turn of this attempt. Raises ``TryLater``.
     """
     largest = attempt.desk.manner.largest_image
     blocks = images_to_show(messages, largest=largest) if attempt.model.spec.supports_vision else []
-    wanted = [block["id"] for block in blocks]
+    wanted = [block["id"] for block in blocks if block["id"] not in attempt.refused]
     missing = [UUID(id) for id in wanted if id not in attempt.images]
     loaded = await attempt.desk.blobs.load(missing) if missing else {}
     fresh = {str(id): base64.b64encode(data).decode() for id, data in loaded.items()}
     known = {**attempt.images, **fresh}
     attempt.images = {id: known[id] for id in wanted if id in known}
-    return with_images(messages, attempt.images)
+    return with_images(messages, attempt.images, refused=attempt.refused)

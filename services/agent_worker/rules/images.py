@@ -1,6 +1,6 @@
 """Which images of a history a model is shown, and how they stand in what it reads."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from shared.domain.attachment import is_image
 from shared.domain.chat import BlobBlock, ContentBlock, Message
@@ -8,6 +8,8 @@ from shared.domain.chat import BlobBlock, ContentBlock, Message
 MOST_IMAGES = 8
 MOST_BYTES = 12_000_000
 """Of all of them together: providers take some 20 MB a request, and base64 takes a third more."""
+
+REFUSED = "[this image is not shown: the model's provider refused a request with it]"
 
 
 def images_to_show(messages: Sequence[Message], *, largest: int) -> list[BlobBlock]:
@@ -24,12 +26,14 @@ def images_to_show(messages: Sequence[Message], *, largest: int) -> list[BlobBlo
     return found
 
 
-def with_images(messages: Sequence[Message], data: Mapping[str, str]) -> Sequence[Message]:
+def with_images(
+    messages: Sequence[Message], data: Mapping[str, str], *, refused: Collection[str] = ()
+) -> Sequence[Message]:
     """The same as a model reads it: each attachment in words, and behind them the image where ``data`` (base64, by the
-    id of the blob) has it."""
+    id of the blob) has it, or that it was ``refused``."""
     if not any(_has_blobs(message) for message in messages):
         return messages
-    return [_shown(message, data) for message in messages]
+    return [_shown(message, data, refused) for message in messages]
 
 
 def _newest_images(messages: Sequence[Message]) -> Iterator[BlobBlock]:
@@ -46,7 +50,7 @@ def _has_blobs(message: Message) -> bool:
     return any(block["type"] == "blob" for block in message["content"])
 
 
-def _shown(message: Message, data: Mapping[str, str]) -> Message:
+def _shown(message: Message, data: Mapping[str, str], refused: Collection[str]) -> Message:
     if message["role"] != "user" or isinstance(message["content"], str):
         return message
     content: list[ContentBlock] = []
@@ -57,4 +61,6 @@ def _shown(message: Message, data: Mapping[str, str]) -> Message:
         content.append({"type": "text", "text": block["text"]})
         if block["id"] in data:
             content.append({"type": "image", "media_type": block["content_type"], "data": data[block["id"]]})
+        elif block["id"] in refused:
+            content.append({"type": "text", "text": REFUSED})
     return {**message, "content": content}

@@ -53,7 +53,8 @@ def test_a_photo_without_a_word_is_a_message(silence: dict[str, Any]) -> None:
     assert chat(**silence, attachments=[CAT, CAT]).text == "[image]"
     assert chat(**silence, attachments=[CAT, voice, notes]).text == "[image]\n[voice message]\n[attachment]"
     assert chat(**silence, attachments=[CAT], context="door").text == "[door] [image]"
-    for nothing in ([], None):
+    nothings: tuple[Any, ...] = ([], None)
+    for nothing in nothings:
         with pytest.raises(BadInput, match=r'^"message" field is required$'):
             chat(**silence, attachments=nothing)
 

@@ -9,8 +9,10 @@ from uuid import UUID
 import pytest
 
 from services.agent_worker.actions.remember_history import ROW_BYTES
+from services.agent_worker.rules.images import REFUSED
 from shared.adapters.inmemory.blobs import InMemoryBlobs
 from shared.domain.attachment import Attachment, blob_id
+from shared.errors import ModelRejected
 from shared.ports.model import ModelAnswer, ModelRequest
 from tests.builders import CONVERSATION
 from tests.unit.agent_worker.actions.workroom import SPEC, Room, asks, with_manner
@@ -52,6 +54,30 @@ async def test_what_comes_with_a_message_is_shown_with_it() -> None:
         {"type": "text", "text": "[document: notes.txt, text/plain, 8 bytes]\nbuy milk"},
         {"type": "text", "text": "[voice message that can't be heard yet: audio/ogg, 4 bytes]"},
     ]
+
+
+async def test_an_image_that_the_provider_refuses_is_left_out_and_the_rest_is_answered() -> None:
+    """It may be cut off or too wide for this provider; the person is to hear something, and later messages work."""
+    room = await Room(ModelRejected("no"), asks("read"), ModelAnswer("I can't see it"), ModelAnswer("well")).open()
+    outcome = await room.answer("look", attachments=[CAT, NOTES])
+    assert outcome["reply"] == "I can't see it"
+    assert await room.every_call_is_booked()
+    assert next(row.cost for row in await room.world.booked()) == 0
+    seen, blind, still = (told(request) for request in room.model.requests)
+    assert SHOWN in seen
+    refused = {"type": "text", "text": REFUSED}
+    assert blind == still == [refused if block == SHOWN else block for block in seen]
+
+    assert (await room.answer("and now?"))["reply"] == "well"
+
+
+async def test_a_refusal_without_images_is_final() -> None:
+    """Asked again without them, and refused again, it was something else."""
+    for attachments in ([CAT], [NOTES]):
+        room = await Room(ModelRejected("too long"), ModelRejected("too long")).open()
+        outcome = await room.answer("look", attachments=attachments)
+        assert outcome["error"] == "too long"
+        assert len(room.model.requests) == (2 if CAT in attachments else 1)
 
 
 async def test_an_image_is_loaded_once_for_all_turns_of_a_run() -> None:
