@@ -6,7 +6,9 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from services.gateway.rules.webhook_verdict import Receipt
+from shared.domain.delivery import DeliveryState
 from shared.domain.run import IdempotencyKey
+from shared.ports.records import Whose
 from shared.ports.webhooks import Webhook
 
 Ready = Callable[[], Awaitable[tuple[bool, Mapping[str, str]]]]
@@ -46,6 +48,22 @@ class Answers(Protocol):
 
     async def end(self, key: IdempotencyKey, answer: Mapping[str, Any]) -> None:
         """It was answered so. Raises ``TryLater``."""
+        ...
+
+
+class Outbox(Protocol):
+    """What people are told without having asked. All raise ``TryLater``."""
+
+    async def places(self, channel: str, chat: str | None, whose: Whose, *, limit: int) -> Sequence[str]:
+        """Conversations of a channel that ``chat`` names: a chat's id, a key or a contact; ``None``: all."""
+        ...
+
+    async def send_out(self, conversation: str, channel: str, parts: Sequence[tuple[UUID, str]]) -> bool:
+        """Put these texts into the line of what goes out, each by its id, once. False: nobody would send them."""
+        ...
+
+    async def states(self, ids: Sequence[UUID]) -> Sequence[DeliveryState]:
+        """How it stands with them."""
         ...
 
 

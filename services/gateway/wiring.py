@@ -37,6 +37,7 @@ from services.gateway.edge.notify_api import NotifyApi
 from services.gateway.edge.openai_api import OpenAIApi
 from services.gateway.edge.operation import Operation
 from services.gateway.edge.operator_api import OperatorApi, look_at_house
+from services.gateway.edge.outbound_api import OutboundApi
 from services.gateway.edge.plugins_api import PluginsApi
 from services.gateway.edge.records_api import RecordsApi
 from services.gateway.edge.repeats import Repeats
@@ -57,6 +58,7 @@ from shared.adapters.postgres.answers import PostgresAnswers
 from shared.adapters.postgres.api_keys import PostgresApiKeys
 from shared.adapters.postgres.dead_letters import PostgresDeadLetters
 from shared.adapters.postgres.history import PostgresHistory
+from shared.adapters.postgres.outbox import PostgresOutbox
 from shared.adapters.postgres.records import PostgresRecords
 from shared.adapters.postgres.runs import PostgresRuns
 from shared.adapters.postgres.stock import PostgresStock
@@ -202,6 +204,7 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             *JobsApi(desk, records, clock, bodies, repeats).operations(),
             *PluginsApi(bodies).operations(),
             *RecordsApi(records, bodies).operations(),
+            *OutboundApi(PostgresOutbox(foundation.database), repeats, bodies, clock).operations(),
             *UpkeepApi(intake, runs, waiting, records, bodies, settings.idle_minutes, history, repeats).operations(),
             *NotifyApi(intake, waiting, bodies, *settings.of_people).operations(),
             *RunControlApi(runs, history, control, wake_ups, waiting, bodies).operations(),

@@ -42,3 +42,27 @@ begin
   end if;
   return json_build_object('id', v_key.run, 'answer', v_key.answer);
 end $$;
+
+-- Words for people that answer nothing, behind what was said in the conversation so far. The same ids are put in once. False:
+-- no bridge of the channel is there that would send them, and nothing was put in.
+create function lucyd_send_out(p_conversation text, p_channel text, p_ids uuid[], p_texts text[]) returns boolean
+language plpgsql as $$
+begin
+  if exists (select 1 from deliveries where id = any (p_ids)) then
+    return true;
+  end if;
+  if not exists (select 1 from channel_leaders l join workers w on w.id = l.bridge
+                 where l.channel = p_channel and w.state in ('alive', 'draining')) then
+    return false;
+  end if;
+  -- Beside the parts of runs they have no number of their own; among each other the time tells their order.
+  insert into deliveries (id, conversation, channel, ordinal, part, beside, kind, body, created_at)
+    select p.id, p_conversation, p_channel, c.last_ordinal, 32767, true, 'reply', jsonb_build_object('text', p.text),
+           now() + p.position * interval '1 microsecond'
+    from conversations c, unnest(p_ids, p_texts) with ordinality as p (id, text, position)
+    where c.key = p_conversation
+    on conflict (id) do nothing;
+  insert into events (conversation, type, payload)
+    values (p_conversation, 'sent_out', json_build_object('deliveries', p_ids));
+  return true;
+end $$;

@@ -1,0 +1,118 @@
+"""A message to a person over HTTP: it goes the way of all deliveries, and its sender hears what became of it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import httpx2
+import pytest
+
+from shared.adapters.postgres.pool import Database
+from shared.domain.delivery import Delivery
+from tests.api_keys import bearer, make_key
+from tests.deliveries_worlds import PostgresDeliveriesWorld
+from tests.stack import Process, Stack, async_client, open_stack
+
+SEND = "/api/v1/outbound/send"
+CHATS = "insert into conversations (key, channel, principal, contact) values (%s, 'telegram', %s, %s)"
+
+
+@pytest.fixture
+def stack(tmp_path: Path, database_url: str, redis_url: str) -> Iterator[Stack]:
+    with open_stack(tmp_path, database_url, redis_url, '[agent]\nname = "Testbert"\n') as opened:
+        yield opened
+
+
+@pytest.fixture
+async def http(stack: Stack) -> AsyncIterator[httpx2.AsyncClient]:
+    gateway: Process = await asyncio.to_thread(stack.gateway)
+    async with async_client(gateway) as opened:
+        yield opened
+
+
+class Bridge:
+    """Leads the channel, and sends when the test says so."""
+
+    def __init__(self, database: Database) -> None:
+        self.world = PostgresDeliveriesWorld(database)
+        self.me: UUID | None = None
+        self.epoch = 0
+
+    async def lead(self) -> None:
+        self.me = await self.world.hire()
+        self.epoch = await self.world.deliveries.lead(self.me) or 0
+
+    async def next(self) -> Delivery:
+        assert self.me is not None
+        async with asyncio.timeout(20):
+            while True:
+                claimed = await self.world.deliveries.claim(bridge=self.me, epoch=self.epoch, in_hand=(), limit=1)
+                if claimed:
+                    return claimed[0]
+                await asyncio.sleep(0.02)
+
+
+@pytest.fixture
+async def bridge(database: Database) -> Bridge:
+    await database.rows(CHATS, ("telegram:7", "telegram:7", "Anna"))
+    return Bridge(database)
+
+
+async def answered(reply: Awaitable[httpx2.Response], status: int) -> Any:
+    told = await reply
+    assert told.status_code == status, told.text
+    return told.json()
+
+
+async def test_a_long_message_goes_out_in_its_order_and_once(http: httpx2.AsyncClient, bridge: Bridge) -> None:
+    """Who asks again under the same key is told the same, and the person reads it once."""
+    await bridge.lead()
+    body = {"text": "a" * 4096 + " " + "b" * 10}
+    once = {"Idempotency-Key": "good-morning"}
+    asking = [asyncio.create_task(answered(http.post(SEND, json=body, headers=once), 200)) for _ in range(2)]
+    for letter in "ab":
+        delivery = await bridge.next()
+        assert set(delivery.text) == {letter}
+        assert await bridge.world.deliveries.sent(delivery, external_id="1")
+    first, second = await asyncio.gather(*asking)
+    assert (first["delivered"], first["conversation"], len(first["deliveries"])) == (True, "telegram:7", 2)
+    assert second == first
+    assert await answered(http.post(SEND, json=body, headers=once), 200) == first
+    await answered(http.post(SEND, json={"text": "other"}, headers=once), 409)
+
+
+async def test_its_sender_hears_when_it_did_not_arrive(http: httpx2.AsyncClient, bridge: Bridge) -> None:
+    """Refused, or in doubt: not delivered, in either case."""
+    await bridge.lead()
+    asking = asyncio.create_task(answered(http.post(SEND, json={"text": "hello", "chat": "ANNA"}), 502))
+    await bridge.world.deliveries.fail(await bridge.next(), reason="blocked")
+    told = await asking
+    assert (told["delivered"], told["error"]) == (False, "the channel has refused it")
+    asking = asyncio.create_task(answered(http.post(SEND, json={"text": "hello", "chat": "7"}), 502))
+    await bridge.world.deliveries.doubt(await bridge.next(), reason="broken off")
+    assert "nobody can tell" in (await asking)["error"]
+
+
+async def test_what_can_not_be_sent_is_refused_plainly(
+    http: httpx2.AsyncClient, bridge: Bridge, stack: Stack, database: Database
+) -> None:
+    """Each with its own sentence, and nothing is put in."""
+    assert "no bridge" in (await answered(http.post(SEND, json={"text": "hello"}), 503))["error"]
+    await bridge.lead()
+    for body, status in (
+        ({}, 400),
+        ({"text": " "}, 400),
+        ({"text": "x" * 40_001}, 400),
+        ({"text": "x", "channel": "pigeon"}, 400),
+        ({"text": "x", "attachments": [{"filename": "a"}]}, 400),
+        ({"text": "x", "chat": "8"}, 404),
+        ({"text": "x", "chat": "telegram:8"}, 404),
+    ):
+        assert (await answered(http.post(SEND, json=body), status))["error"], body
+    await database.rows(CHATS, ("telegram:9", "telegram:9", "Bob"))
+    assert "several chats" in (await answered(http.post(SEND, json={"text": "x"}), 400))["error"]
+    theirs = bearer(make_key(stack.database_url, "theirs", "admin"))
+    await answered(http.post(SEND, json={"text": "x", "chat": "7"}, headers=theirs), 404)
+    assert await database.value("select count(*) from deliveries") == 0
