@@ -62,11 +62,13 @@ class StoredRun:
 
 @dataclass(frozen=True, slots=True)
 class HistoryRow:
-    """A stored message, compacted ones included."""
+    """A stored message, compacted ones included. ``sender`` and ``source`` are those of its run, while that is kept."""
 
     at: datetime
     run: UUID
     body: Mapping[str, Any]
+    sender: str | None
+    source: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,6 +162,7 @@ def test_sessions_histories_and_costs_have_the_names_of_both_generations(http: h
         history = _same_everywhere(http.get(f"/api/v1/sessions/{name}/history"), 200)
         assert history["session_id"] == chat["session_id"]
         assert [event["role"] for event in history["events"]] == ["user", "assistant"]
+        assert (history["events"][0]["from"], history["events"][0]["source"]) == ("Ada", "http")
     assert _same_everywhere(http.get("/api/v1/sessions/nobody/history?full=1"), 200)["events"] == []
     for period in ("today", "week", "all"):
         cost = _same_everywhere(http.get(f"/api/v1/cost?period={period}"), 200)

@@ -80,7 +80,7 @@ class SessionApi:
         except LucydError as fault:
             return self.bodies.error(fault)
         found = str(session) if session is not None else identifier
-        return self.bodies.json({"session_id": found, "events": history_events(rows, source="user", full=full)})
+        return self.bodies.json({"session_id": found, "events": history_events(rows, full=full)})
 
     async def _session(self, request: Request, name: str) -> UUID | None:
         """A session by its id, or the open one of a contact; upper and lower case are one."""

@@ -12,6 +12,8 @@ from shared.ports.history import HistoryRow, ModelCost, SessionSummary, StoredRu
 from shared.ports.records import Bill
 
 TOOL_RESULT_CHARS = 500
+NOBODY_KNOWN = "user"
+"""Who wrote a message whose run is kept no more."""
 
 
 def chat_reply(outcome: Mapping[str, Any]) -> dict[str, Any]:
@@ -134,7 +136,7 @@ def bill_body(period: str, bill: Bill, *, limit: int) -> dict[str, Any]:
     }
 
 
-def history_events(rows: Sequence[HistoryRow], *, source: str, full: bool) -> list[dict[str, Any]]:
+def history_events(rows: Sequence[HistoryRow], *, full: bool) -> list[dict[str, Any]]:
     """Events of GET /api/v1/sessions/{id}/history: what was said, and with ``full`` what tools answered."""
     events: list[dict[str, Any]] = []
     for row in rows:
@@ -143,7 +145,8 @@ def history_events(rows: Sequence[HistoryRow], *, source: str, full: bool) -> li
         match body["role"]:
             case "user":
                 said = _words(body["content"])
-                events.append({"type": "message", "role": "user", "content": said, "from": source, **at})
+                by = {"from": row.sender or NOBODY_KNOWN, "source": row.source or NOBODY_KNOWN}
+                events.append({"type": "message", "role": "user", "content": said, **by, **at})
             case "assistant":
                 event = {"type": "message", "role": "assistant", "text": body["text"], **at}
                 if full:

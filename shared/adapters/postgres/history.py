@@ -39,13 +39,13 @@ where s.closed_at is null
 order by s.updated_at desc
 """
 MESSAGES = """
-select created_at, run, body from (
+select newest.created_at, newest.run, newest.body, r.sender, r.source from (
   select m.created_at, m.run, m.body, m.ordinal from messages m join sessions s on s.id = m.session
   join conversations c on c.key = s.conversation
   where m.session = %s and not m.dropped
   and (%s::text is null or c.principal = %s or (%s and c.principal not like 'key:%%'))
   order by m.ordinal desc limit %s
-) as newest order by ordinal
+) as newest left join runs r on r.id = newest.run order by newest.ordinal
 """
 COSTS = """
 select model, sum(input_tokens)::bigint, sum(output_tokens)::bigint, sum(cache_read_tokens)::bigint,
