@@ -146,37 +146,21 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
         control = RedisControl(foundation.redis)
         doorkeeper = Doorkeeper(runs, clock, settings.bounds, accepted)
         intake = Intake(doorkeeper, wake_ups, control, settings.chat)
-        chat = ChatApi(
-            intake,
+        front = FrontDesk(
             streams,
             watch,
             seats,
             waiting,
             history,
             clock,
-            bodies,
             departure,
-            partial(end_with_client, history=history, inbox=runs, control=control, wake_ups=wake_ups),
-        )
-        openai = OpenAIApi(
-            FrontDesk(
-                inbox=doorkeeper,
-                wake_ups=wake_ups,
+            partial(
+                end_with_client,
+                others=lambda run: waiting.awaits(run) or watch.follows(run),
+                inbox=runs,
                 control=control,
-                streams=streams,
-                watch=watch,
-                seats=seats,
-                waiting=waiting,
-                transcripts=history,
-                clock=clock,
-                departure=departure,
-                end=chat.end,
+                wake_ups=wake_ups,
             ),
-            runs,
-            history,
-            bodies,
-            settings.chat,
-            settings.agent,
         )
         assert settings.redis_url is not None  # noqa: S101 - the foundation has refused otherwise
         desk = await stack.enter_async_context(open_late_desk(settings.redis_url))
@@ -199,8 +183,8 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
         operations: list[Operation] = [
             *HealthApi("gateway", partial(readiness, {**foundation.checks, "staying": departure.check})).operations(),
             *MetricsApi(foundation.metrics.text, MEDIA_TYPE, stock).operations(),
-            *chat.operations(),
-            *openai.operations(),
+            *ChatApi(intake, front, history, bodies).operations(),
+            *OpenAIApi(front, intake, runs, history, bodies, settings.agent).operations(),
             *JobsApi(desk, records, clock, bodies, repeats).operations(),
             *PluginsApi(bodies).operations(),
             *RecordsApi(records, bodies).operations(),

@@ -24,10 +24,11 @@ TOLD_WITHIN = timedelta(seconds=10)
 
 
 async def cancel_run(
-    run: UUID, *, inbox: Inbox, control: Control, wake_ups: WakeUps, reason: str = CANCELLED
+    run: UUID, *, inbox: Inbox, control: Control, wake_ups: WakeUps, reason: str = CANCELLED, if_shared: bool = True
 ) -> CancelAnswer:
-    """Ask for the end of a run, or bring it about where nobody works on it. Raises ``TryLater`` without Postgres."""
-    answer = await inbox.cancel(run, reason=reason)
+    """Ask for the end of a run, or bring it about where nobody works on it; ``if_shared``: also of one that answers
+    several messages. Raises ``TryLater`` without Postgres."""
+    answer = await (inbox.cancel if if_shared else inbox.hang_up)(run, reason=reason)
     match answer.status:
         case "asked":
             await tell_to_cancel(Command("cancel", answer.run, answer.conversation, reason), control)

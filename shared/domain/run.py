@@ -99,12 +99,13 @@ class Accepted:
     cancels: UUID | None = None
 
 
-CancelStatus = Literal["unknown", "ended", "asked", "cancelled"]
+CancelStatus = Literal["unknown", "ended", "asked", "cancelled", "shared"]
 
 
 @dataclass(frozen=True, slots=True)
 class CancelAnswer:
-    """What a cancel found: no such run, one that had ended, one that is told to end, one that has ended by it.
+    """What a cancel found: no such run, one that had ended, one that is told to end, one that has ended by it; one that
+    is ``shared`` with others and goes on.
 
     ``run`` is the run that ends: a merged one stands for its leader.
     """

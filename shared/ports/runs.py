@@ -78,6 +78,11 @@ class Inbox(Protocol):
         """End a run: at once when nobody has it in hand, else its worker is to. It stays asked for over restarts."""
         ...
 
+    async def hang_up(self, run: UUID, *, reason: str) -> CancelAnswer:
+        """As ``cancel``, on behalf of whoever sent its message and is gone. One that was merged, or took another in,
+        answers somebody else: it is ``shared`` and goes on."""
+        ...
+
     async def decide(self, approval: UUID, *, allows: bool, answer: str, by: str) -> Decision:
         """Answer one question, once; the run goes on when it was the last."""
         ...

@@ -7,7 +7,19 @@ import pytest
 
 from shared.errors import Conflict, LostClaim
 from shared.ids import new_id
-from tests.builders import CHAT, CONVERSATION, bodies, chat_message, ending, final_write, key, new_run, said, write
+from tests.builders import (
+    CHAT,
+    CONVERSATION,
+    bodies,
+    chat_message,
+    ending,
+    final_write,
+    key,
+    new_run,
+    results,
+    said,
+    write,
+)
 from tests.runs_worlds import NO_TIME, World, with_question, with_tools_open
 
 
@@ -49,6 +61,30 @@ async def test_a_cancel_is_known_to_the_heir(world: World) -> None:
     await world.runs.hand_back(CONVERSATION, worker=world.me, epoch=claim.epoch)
 
     assert (await world.claim()).cancel_asked == "Anna stopped it."
+
+
+async def test_who_hangs_up_ends_a_run_of_their_own_like_any_cancel(world: World) -> None:
+    """At once while nobody has it in hand, else its worker is told."""
+    first, second = await world.accept(new_run("one")), await world.accept(new_run("two"))
+    assert (await world.runs.hang_up(first.run, reason="Gone.")).status == "cancelled"
+    claim = await world.claim()
+    assert claim.run == second.run
+    assert (await world.runs.hang_up(second.run, reason="Gone.")).status == "asked"
+    assert await world.runs.cancels({CONVERSATION: claim.epoch}) == {CONVERSATION: "Gone."}
+    assert (await world.runs.hang_up(first.run, reason="Gone.")).status == "ended"
+    assert (await world.runs.hang_up(new_id(), reason="Gone.")).status == "unknown"
+
+
+async def test_who_hangs_up_does_not_end_a_run_that_answers_others_too(world: World) -> None:
+    """Neither who was taken in nor who took others in speaks for the rest."""
+    claim = await with_tools_open(world)
+    other = await world.accept(new_run("and this", when_busy="steer"))
+    round_ = write(claim, messages=[results(("c0", "Error: no"))], step=2, stage="model", absorb=True)
+    assert len((await world.written(claim, round_)).absorbed) == 1
+    for run in (claim.run, other.run):
+        assert (await world.runs.hang_up(run, reason="Gone.")).status == "shared"
+    assert await world.runs.cancels({CONVERSATION: claim.epoch}) == {}
+    assert (await world.runs.cancel(other.run, reason="x")).status == "asked"  # who says so by name means it
 
 
 async def test_what_is_not_there_can_not_be_cancelled(world: World) -> None:

@@ -105,6 +105,33 @@ def test_only_the_request_that_made_the_run_can_end_it_by_hanging_up(
     assert states(database) == ["accepted"]
 
 
+def test_who_hangs_up_does_not_end_the_run_while_others_wait_for_it(stack: Stack, database: psycopg.Connection) -> None:
+    """They asked with the same key, or follow it; the first of them is only the one who came first."""
+    gateway = stack.gateway()
+    body = {"message": "hello", "sender": "ada"}
+    key = {"Idempotency-Key": "one"}
+    with (
+        client(gateway) as other,
+        client(gateway) as http,
+        http.stream("POST", "/api/v1/chat/stream", json=body, headers={**key, **WISH}) as answer,
+    ):
+        lines = answer.iter_lines()
+        assert next(lines).startswith("id: ")
+        with other.stream("POST", "/api/v1/chat/stream", json=body, headers=key) as follower:
+            told = follower.iter_lines()
+            assert next(told).startswith("id: ")
+            answer.close()
+            time.sleep(STAYS)
+            assert states(database) == ["accepted"]
+    with (
+        client(gateway) as http,
+        http.stream("POST", "/api/v1/chat/stream", json=body | {"sender": "bob"}, headers=WISH) as answer,
+    ):
+        lines = answer.iter_lines()
+        assert next(lines).startswith("id: ")
+    wait_until(lambda: states(database) == ["accepted", "cancelled"], "the run that nobody waits for has ended")
+
+
 def test_a_gateway_that_is_stopped_ends_no_run_of_those_who_wait(stack: Stack, database: psycopg.Connection) -> None:
     """It was not their client who went."""
     stack.config.write_text("[http]\ndrain_seconds = 0.5\n[run]\nwait_seconds = 60\n")

@@ -12,7 +12,7 @@ import pytest
 
 from shared.adapters.postgres.pool import Database
 from shared.adapters.postgres.runs import PUBLISHED, TELLS_AGAIN
-from shared.domain.run import Claim, RunState
+from shared.domain.run import CancelAnswer, Claim, RunState, Stored
 from shared.errors import LostClaim
 from tests.builders import (
     CHAT,
@@ -24,12 +24,13 @@ from tests.builders import (
     ending,
     final_write,
     new_run,
+    results,
     said,
     settlement,
     waiting,
     write,
 )
-from tests.runs_worlds import NO_TIME, PostgresWorld, with_question
+from tests.runs_worlds import NO_TIME, PostgresWorld, with_question, with_tools_open
 
 WAITING = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
 PATIENCE = 60
@@ -256,6 +257,32 @@ async def test_a_cancel_that_meets_a_claim_is_heard(world: PostgresWorld) -> Non
             await world.store(claim, final_write(claim))
         else:
             assert answer.status == "cancelled"
+
+
+async def test_who_hangs_up_while_their_message_is_taken_in_ends_it_or_is_told_that_it_is_shared(
+    world: PostgresWorld,
+) -> None:
+    """A look before the cancel would find it alone, and end the run that had taken it in meanwhile."""
+    found: set[str] = set()
+    for turn in range(20):
+        claim = await with_tools_open(world)
+        other = await world.accept(new_run("and this", when_busy="steer"))
+        round_ = write(claim, messages=[results(("c0", "Error: no"))], step=2, stage="model", absorb=True)
+        stored: Stored
+        answer: CancelAnswer
+        if turn % 2:
+            stored, answer = await asyncio.gather(
+                world.written(claim, round_), world.runs.hang_up(other.run, reason="Gone.")
+            )
+        else:
+            answer, stored = await asyncio.gather(
+                world.runs.hang_up(other.run, reason="Gone."), world.written(claim, round_)
+            )
+        assert answer.status == ("shared" if stored.absorbed else "cancelled")
+        assert await world.runs.cancels({CONVERSATION: claim.epoch}) == {}
+        await world.store(claim, final_write(claim))
+        found.add(answer.status)
+    assert found <= {"shared", "cancelled"}
 
 
 async def test_what_is_noted_as_told_while_everything_is_told_again_does_not_count(

@@ -107,6 +107,10 @@ class WaitingRoom:
             if not awaited:
                 del self._awaited[run]
 
+    def awaits(self, run: UUID) -> bool:
+        """Whether anybody here waits for this run."""
+        return run in self._awaited
+
     def close(self) -> None:
         """This gateway goes: for all who wait, and whoever comes later, the time is over. Their runs go on."""
         self._closed = True

@@ -76,6 +76,10 @@ class RunWatch:
                     del self._followers[run]
                     self._known.pop(run, None)
 
+    def follows(self, run: UUID) -> bool:
+        """Whether anybody here follows this run."""
+        return run in self._followers
+
     def rouse_all(self) -> None:
         """Everybody has a moment of silence now."""
         for followers in self._followers.values():

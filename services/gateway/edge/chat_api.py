@@ -6,15 +6,13 @@ from uuid import UUID
 from starlette.requests import Request
 from starlette.responses import Response
 
-from services.gateway.actions.follow_run import BEGINNING, follow_run
-from services.gateway.actions.take_leave import Departure
-from services.gateway.actions.wait_for_reply import Expected, WaitingRoom
-from services.gateway.actions.watch_runs import RunWatch
+from services.gateway.actions.follow_run import BEGINNING
 from services.gateway.edge.bodies import Bodies
 from services.gateway.edge.door import scope_of
-from services.gateway.edge.event_stream import EventStream, Seat, Seats
-from services.gateway.edge.hang_up import PREFER, End, EndedWithItsClient, end_for_nobody, told_or_gone, wants_an_end
-from services.gateway.edge.intake import ChatManner, Intake, Received
+from services.gateway.edge.event_stream import EventStream, Seat
+from services.gateway.edge.front_desk import FrontDesk, Outcome
+from services.gateway.edge.hang_up import PREFER
+from services.gateway.edge.intake import Intake, Received
 from services.gateway.edge.operation import RUN_PARTS, Operation, Reply
 from services.gateway.rules.chat_request import LAST_EVENT_ID, ChatBody, EventsQuery, read_chat, read_last_event_id
 from services.gateway.rules.incoming import Incoming
@@ -24,11 +22,7 @@ from shared.domain.api_key import ApiKey
 from shared.domain.run import Accepted, Question
 from shared.errors import BadInput, LucydError, NotFound
 from shared.messages.run_events import ACCEPTED_ID, RunEvent, accepted_event
-from shared.ports.bus import RunStreams
-from shared.ports.clock import Clock
 from shared.ports.history import History, StoredRun
-
-__all__ = ["EVENTS", "ChatApi", "ChatManner"]
 
 EVENTS = "text/event-stream"
 
@@ -38,15 +32,9 @@ class ChatApi:
     """The routes under ``/api/v1/chat`` and ``/api/v1/runs``."""
 
     intake: Intake
-    streams: RunStreams
-    watch: RunWatch
-    seats: Seats
-    waiting: WaitingRoom
+    desk: FrontDesk
     history: History
-    clock: Clock
     bodies: Bodies
-    departure: Departure
-    end: End
 
     def operations(self) -> list[Operation]:
         """What they do."""
@@ -79,48 +67,24 @@ class ChatApi:
 
     async def chat(self, request: Request) -> Response:
         """Send a message and await the reply; 408 names the run, which goes on."""
-        try:
-            with await self._received(request) as message, self.waiting.expect(message.run) as expected:
-                accepted = await message.accept()
-                if accepted.run == message.run:
-                    reply = self._reply(accepted, expected)
-                    if not _ends_with(request, accepted):
-                        return await reply
-                    is_told, answer = await told_or_gone(reply, request.receive)
-                    return answer if is_told and answer else await end_for_nobody(accepted.run, self.end)
-            with self.waiting.expect(accepted.run) as expected:  # an idempotency key found an earlier run
-                self.waiting.look_now(accepted.run)
-                return await self._reply(accepted, expected)
-        except LucydError as fault:
-            return self.bodies.error(fault)
+        message = await self._received(request)
+        return await self.desk.answer(message, request, self._told, within=self.intake.manner.wait)
 
-    async def _reply(self, accepted: Accepted, expected: Expected) -> Response:
-        run = {"run_id": str(accepted.run)}
-        outcome = await expected.outcome(within=self.intake.manner.wait)
+    async def _told(self, run: UUID, outcome: Outcome) -> Response:
         if outcome is None:
-            return self.bodies.json({"error": "processing timeout", **run}, 408)
+            return self.bodies.json({"error": "processing timeout", "run_id": str(run)}, 408)
         if isinstance(outcome, Question):
             return self.bodies.json(question_reply(outcome), 202)
         return self.bodies.json(chat_reply(outcome))
 
     async def chat_stream(self, request: Request) -> Response:
         """Send a message and follow its run."""
-        try:
-            with await self._received(request) as message:
-                seat = self.seats.take()  # before anything is accepted
-                try:
-                    accepted = await message.accept()
-                except BaseException:
-                    seat.leave()
-                    raise
-        except LucydError as fault:
-            return self.bodies.error(fault)
+        return await self.desk.stream(await self._received(request), request, self._followed)
+
+    def _followed(self, accepted: Accepted, seat: Seat) -> Response:
         # Told by ourselves: a client must know its run's id also when Redis is away.
         first = accepted_event(accepted.run, accepted.conversation)
-        stream = self._follow(accepted.run, ACCEPTED_ID, seat, first=first)
-        if accepted.run == message.run and _ends_with(request, accepted):
-            return EndedWithItsClient(stream, accepted.run, self.end)
-        return stream
+        return self._follow(accepted.run, ACCEPTED_ID, seat, first=first)
 
     async def run(self, request: Request) -> Response:
         """What is known of a run."""
@@ -135,14 +99,15 @@ class ChatApi:
             run = await self._find(request)
             header, query = request.headers.get("last-event-id"), request.query_params.get("after")
             after = read_last_event_id(header or query) or BEGINNING
-            seat = self.seats.take()
+            seat = self.desk.seats.take()
         except LucydError as fault:
             return self.bodies.error(fault)
         return self._follow(run.id, after, seat)
 
     def _follow(self, run: UUID, after: str, seat: Seat, *, first: RunEvent | None = None) -> Response:
-        events = follow_run(run, after=after, streams=self.streams, watch=self.watch, transcripts=self.history)
-        return EventStream(events, clock=self.clock, departure=self.departure, seat=seat, first=first)
+        desk = self.desk
+        events = desk.events(run, after=after)
+        return EventStream(events, clock=desk.clock, departure=desk.departure, seat=seat, first=first)
 
     async def _received(self, request: Request) -> Received:
         path = request.url.path.removesuffix("/stream")  # the two share their idempotency keys
@@ -160,8 +125,3 @@ class ChatApi:
 
 def _read(body: object, key: ApiKey) -> Incoming:
     return read_chat(body, key=key)
-
-
-def _ends_with(request: Request, accepted: Accepted) -> bool:
-    """Whether the run that this very request made is to end with its client. One that others brought about goes on."""
-    return accepted.created and accepted.into is None and wants_an_end(request)

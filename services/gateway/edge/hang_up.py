@@ -10,6 +10,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from services.gateway.actions.end_with_client import may_end_with
+from shared.domain.run import Accepted
 from shared.errors import TryLater
 
 log = structlog.get_logger(__name__)
@@ -29,6 +31,11 @@ def wants_an_end(request: Request) -> bool:
     """Whether the header ``Prefer`` (RFC 7240) says so; it may hold other wishes, and come more than once."""
     wishes = ",".join(request.headers.getlist("prefer")).split(",")
     return any(wish.partition(";")[0].strip().lower() == WISH for wish in wishes)
+
+
+def ends_with_client(request: Request, accepted: Accepted) -> bool:
+    """Whether the run that this request brought about ends when its client hangs up."""
+    return may_end_with(accepted) and wants_an_end(request)
 
 
 async def told_or_gone(told: Coroutine[Any, Any, Told], receive: Receive) -> tuple[bool, Told | None]:

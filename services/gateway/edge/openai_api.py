@@ -1,9 +1,8 @@
 """The agent as a model: what clients of OpenAI ask for, in OpenAI's words."""
 
-import asyncio
 import contextlib
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -14,15 +13,22 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
-from services.gateway.edge.bodies import Bodies, read_json
-from services.gateway.edge.chat_api import EVENTS, ChatManner
+from services.gateway.edge.bodies import Bodies, beside, parse_json, read_json, receive_body
+from services.gateway.edge.chat_api import EVENTS
 from services.gateway.edge.door import key_of
 from services.gateway.edge.event_stream import Seat
 from services.gateway.edge.front_desk import FrontDesk, Outcome
 from services.gateway.edge.hang_up import PREFER
+from services.gateway.edge.intake import Intake, Received
 from services.gateway.edge.openai_stream import DONE, OpenAIStream, await_end
 from services.gateway.edge.operation import Operation, Reply
-from services.gateway.rules.chat_request import ChatRequest, address_of, read_idempotency_key, read_traceparent
+from services.gateway.rules.chat_request import (
+    LONGEST_NAME,
+    ChatRequest,
+    address_of,
+    read_idempotency_key,
+    read_traceparent,
+)
 from services.gateway.rules.openai_chat import CompletionBody, read_completion
 from services.gateway.rules.openai_embeddings import EmbeddingsBody, read_embeddings
 from services.gateway.rules.openai_errors import Unknown
@@ -49,7 +55,6 @@ from services.gateway.rules.openai_telling import CompletionTelling, Kept, Respo
 from services.gateway.rules.openai_turns import Asked, images_of, read_conversation_header
 from services.gateway.rules.reply_shapes import OpenAIProblem
 from shared.domain.api_key import ApiKey
-from shared.domain.attachment import Attachment
 from shared.domain.run import Accepted, IdempotencyKey, NewRun, Question
 from shared.errors import TryLater
 from shared.ids import new_id
@@ -58,6 +63,12 @@ from shared.ports.history import History, StoredRun
 from shared.ports.runs import Inbox
 
 CONVERSATION = "X-Lucyd-Conversation"
+NAMES_CONVERSATION = {
+    "type": "string",
+    "maxLength": LONGEST_NAME,
+    "pattern": "^[ -~]*$",
+    "description": "Names the conversation, before all else. What is not ASCII comes as UTF-8.",
+}
 NEVER_AGAIN = {"x-should-retry": "false"}
 """Clients of OpenAI repeat requests by themselves; of what has ended, or goes on, that would make a second run."""
 
@@ -69,6 +80,7 @@ ANSWERS_WITHIN = timedelta(seconds=590)
 
 TIMEOUT = "the reply was not there in time; the run goes on"
 
+Read = Callable[[Request, Any, int], Awaitable[tuple[NewRun, "Manner"]]]
 Make = Callable[[Answer, str], dict[str, Any]]
 
 
@@ -93,10 +105,10 @@ class OpenAIApi:
     """The routes under ``/v1``. ``runs`` knows what is asked; ``agent`` is its name."""
 
     desk: FrontDesk
+    intake: Intake
     runs: Inbox
     history: History
     bodies: Bodies
-    manner: ChatManner
     agent: str
 
     def operations(self) -> list[Operation]:
@@ -107,7 +119,7 @@ class OpenAIApi:
             500: Reply("the run has failed, or was cancelled", OpenAIRunProblem),
         }
         chat = Reply("the answer, or what the run asks its person", Completion, also=(EVENTS,))
-        headers: Mapping[str, Mapping[str, Any]] = {CONVERSATION: {"type": "string", "maxLength": 200}, **PREFER}
+        headers: Mapping[str, Mapping[str, Any]] = {CONVERSATION: NAMES_CONVERSATION, **PREFER}
         return [
             Operation(
                 "GET", "/v1/models", self.models, "chat", "the agent, as a model",
@@ -154,12 +166,11 @@ class OpenAIApi:
 
     async def completions(self, request: Request) -> Response:
         """Send a message; the answer as a chat completion, at once or in chunks."""
-        # Nothing is named here: what was sent goes on to the desk, and is let go of there.
-        return await self._serve(request, *await self._completion(request))
+        return await self._serve(request, self._completion)
 
     async def responses(self, request: Request) -> Response:
         """Send a message; the answer as a response, at once or in typed events."""
-        return await self._serve(request, *await self._response(request))
+        return await self._serve(request, self._response)
 
     async def response(self, request: Request) -> Response:
         """What became of a response."""
@@ -176,7 +187,7 @@ class OpenAIApi:
 
     async def embeddings(self, request: Request) -> Response:
         """Refused: there is nothing that could embed yet."""
-        read_embeddings(await read_json(request, at_most=self.manner.body_bytes))
+        read_embeddings(await read_json(request, at_most=self.intake.manner.body_bytes))
         raise Unknown("no embedder is configured", param=None, code="embedder_not_configured")
 
     def _check(self, model: str) -> None:
@@ -184,31 +195,42 @@ class OpenAIApi:
             known = slug(self.agent)
             raise Unknown(f"no such model; this one is {known!r}", param="model", code="model_not_found")
 
-    async def _completion(self, request: Request) -> tuple[NewRun, Manner]:
-        body = await read_json(request, at_most=self.manner.body_bytes)
-        model, asked = read_completion(body, conversation=_named(request), most_images=self.manner.attachments.count)
+    async def _serve(self, request: Request, read: Read) -> Response:
+        message, manner = await self._received(request, read)
+        if manner.streams:
+            return await self.desk.stream(message, request, partial(self._followed, manner))
+        within = min(self.intake.manner.wait, ANSWERS_WITHIN)
+        return await self.desk.answer(message, request, partial(self._told, manner), within=within)
+
+    async def _received(self, request: Request, read: Read) -> tuple[Received, Manner]:
+        """The message; nothing is accepted yet, and somebody must ``leave`` it."""
+        place = self.intake.room.place()
+        try:
+            body = await receive_body(request, place, at_most=self.intake.manner.body_bytes)
+            new, manner = await read(request, await beside(len(body), parse_json, body), len(body))
+            return Received(new, self.intake, place), manner
+        except BaseException:
+            place.leave()
+            raise
+
+    async def _completion(self, request: Request, body: Any, size: int) -> tuple[NewRun, Manner]:
+        most = self.intake.manner.attachments.count
+        model, asked = await beside(size, read_completion, body, conversation=_named(request), most_images=most)
         self._check(model)
-        new = await self._new_run(request, body, asked)
+        new = await beside(size, self._new_run, request, body, asked)
         telling = partial(CompletionTelling, with_tools=asked.options.tools, with_usage=asked.with_usage)
         return new, Manner(asked.stream, new.idempotency is not None, completion_body, telling, closing=DONE)
 
-    async def _response(self, request: Request) -> tuple[NewRun, Manner]:
-        body = await read_json(request, at_most=self.manner.body_bytes)
-        most = self.manner.attachments.count
-        model, previous, asked = read_response(body, conversation=_named(request), most_images=most)
+    async def _response(self, request: Request, body: Any, size: int) -> tuple[NewRun, Manner]:
+        most, named = self.intake.manner.attachments.count, _named(request)
+        model, previous, asked = await beside(size, read_response, body, conversation=named, most_images=most)
         self._check(model)
         if previous is not None:
             asked = replace(asked, conversation=await self._sender_of(previous, key_of(request)))
-        new = await self._new_run(request, body, asked)
+        new = await beside(size, self._new_run, request, body, asked)
         make = partial(response_body, previous=previous)
         telling = partial(ResponseTelling, with_tools=asked.options.tools, previous=previous)
         return new, Manner(asked.stream, new.idempotency is not None, make, telling, is_whole=True)
-
-    def _serve(self, request: Request, new: NewRun, manner: Manner) -> Awaitable[Response]:
-        if manner.streams:
-            return self.desk.stream(new, request, partial(self._followed, manner))
-        within = min(self.manner.wait, ANSWERS_WITHIN)
-        return self.desk.answer(new, request, partial(self._told, manner), within=within)
 
     async def _told(self, manner: Manner, run: UUID, outcome: Outcome) -> Response:
         answer = answer_of(run, outcome)
@@ -241,18 +263,16 @@ class OpenAIApi:
             first=accepted_event(run, accepted.conversation), closing=manner.closing,
         )  # fmt: skip
 
-    async def _new_run(self, request: Request, body: Mapping[str, Any], asked: Asked) -> NewRun:
+    def _new_run(self, request: Request, body: Mapping[str, Any], asked: Asked) -> NewRun:
         key = read_idempotency_key(request.headers.get("idempotency-key"))
-        caller, identity = key_of(request), new_id()
-        images: Sequence[Attachment] = ()
-        if asked.images:  # to decode them may take a tenth of a second
-            images = await asyncio.to_thread(images_of, asked.images, self.manner.attachments, field=asked.field)
+        caller, identity, manner = key_of(request), new_id(), self.intake.manner
+        images = images_of(asked.images, manner.attachments, field=asked.field)
         idempotency = None
         if key is not None:
             question = {name: value for name, value in body.items() if name not in HOW_IT_IS_TOLD}
             told = orjson.dumps([question, _named(request)], option=orjson.OPT_SORT_KEYS)
             scope = f"{caller.name} {request.url.path}"
-            idempotency = IdempotencyKey(scope, key, hashlib.sha256(told).digest(), self.manner.key_lives)
+            idempotency = IdempotencyKey(scope, key, hashlib.sha256(told).digest(), manner.key_lives)
         sender = asked.conversation or f"openai-{identity.hex}"
         options = asked.options
         chat = ChatRequest(asked.text, sender, "http", options.tier or "full", options.when_busy)
@@ -265,12 +285,12 @@ class OpenAIApi:
             sender=chat.sender,
             when_busy=chat.when_busy,
             idempotency=idempotency,
-            deadline=self.manner.deadline,
-            capacity=self.manner.capacity,
+            deadline=manner.deadline,
+            capacity=manner.capacity,
             traceparent=read_traceparent(request.headers.get("traceparent")),
-            webhook=self.manner.webhook,
+            webhook=manner.webhook,
             attachments=images,
-            readable=self.manner.readable,
+            readable=manner.readable,
         )
 
     async def _sender_of(self, previous: UUID, key: ApiKey) -> str:

@@ -26,7 +26,7 @@ def example_of(schema: Json, schemas: Json, depth: int = 0) -> Any:
     if "$ref" in schema:
         return example_of(resolved(schema, schemas), schemas, depth + 1)
     for name in ("anyOf", "oneOf", "allOf"):
-        if schema.get(name):
+        if schema.get(name) and "properties" not in schema:  # beside fields it only says which of them go together
             return example_of(schema[name][0], schemas, depth + 1)
     return _by_type(schema, schemas, depth)
 

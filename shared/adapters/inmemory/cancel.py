@@ -33,6 +33,16 @@ def cancel(tables: Tables, run: UUID, *, reason: str, force: bool = False) -> Ca
     return CancelAnswer("cancelled", row.id, row.conversation)
 
 
+def hang_up(tables: Tables, run: UUID, *, reason: str) -> CancelAnswer:
+    """See ``Inbox.hang_up``."""
+    row = tables.runs.get(run)
+    if row is not None and (
+        row.merged_into is not None or any(each.merged_into == run for each in tables.runs.values())
+    ):
+        return CancelAnswer("shared", run, row.conversation)
+    return cancel(tables, run, reason=reason)
+
+
 def cancels(tables: Tables, epochs: Mapping[str, int]) -> Mapping[str, str]:
     """See ``Runs.cancels``."""
     return {

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from shared.adapters.inmemory.accept import accept, is_answer
 from shared.adapters.inmemory.answer import decide, questions
-from shared.adapters.inmemory.cancel import cancel, cancel_overdue, cancels
+from shared.adapters.inmemory.cancel import cancel, cancel_overdue, cancels, hang_up
 from shared.adapters.inmemory.claim import Asked, claim
 from shared.adapters.inmemory.conclude import end_from_outside
 from shared.adapters.inmemory.rows import RunRow
@@ -65,6 +65,11 @@ class InMemoryRuns:
         """See ``Inbox.cancel``."""
         await asyncio.sleep(0)  # as above, here and below
         return cancel(self._tables, run, reason=reason)
+
+    async def hang_up(self, run: UUID, *, reason: str) -> CancelAnswer:
+        """See ``Inbox.hang_up``."""
+        await asyncio.sleep(0)
+        return hang_up(self._tables, run, reason=reason)
 
     async def decide(self, approval: UUID, *, allows: bool, answer: str, by: str) -> Decision:
         """See ``Inbox.decide``."""

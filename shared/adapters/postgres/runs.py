@@ -55,6 +55,7 @@ RESET = "select lucyd_reset_2(%s, %s, %s, %s, %s)"
 RESET_RESTING = "select lucyd_reset_resting(%s, %s, %s, %s, %s, %s)"
 EXPIRE = "select lucyd_expire_2(%s, %s)"
 CANCEL = "select lucyd_cancel(%s, %s, false)"
+HANG_UP = "select lucyd_hang_up(%s, %s)"
 CANCEL_OVERDUE = "select lucyd_cancel_overdue(%s, %s)"
 DECIDE = "select lucyd_decide(%s, %s, %s, %s)"
 QUESTIONS = """
@@ -225,7 +226,14 @@ class PostgresRuns:
 
     async def cancel(self, run: UUID, *, reason: str) -> CancelAnswer:
         """See ``Inbox.cancel``."""
-        row = await self._database.value(CANCEL, (run, reason))
+        return await self._cancelled(CANCEL, run, reason)
+
+    async def hang_up(self, run: UUID, *, reason: str) -> CancelAnswer:
+        """See ``Inbox.hang_up``."""
+        return await self._cancelled(HANG_UP, run, reason)
+
+    async def _cancelled(self, query: str, run: UUID, reason: str) -> CancelAnswer:
+        row = await self._database.value(query, (run, reason))
         return CancelAnswer(row["status"], _id(row.get("run")) or run, row.get("conversation", ""))
 
     async def decide(self, approval: UUID, *, allows: bool, answer: str, by: str) -> Decision:

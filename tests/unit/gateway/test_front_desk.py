@@ -14,11 +14,11 @@ from starlette.requests import Request
 from services.gateway.actions.take_leave import Departure
 from services.gateway.actions.wait_for_reply import WaitingRoom
 from services.gateway.actions.watch_runs import RunWatch
-from services.gateway.edge.bodies import Bodies
-from services.gateway.edge.chat_api import ChatManner
+from services.gateway.edge.bodies import Bodies, Room
 from services.gateway.edge.door import KEY
 from services.gateway.edge.event_stream import Seats
 from services.gateway.edge.front_desk import FrontDesk
+from services.gateway.edge.intake import ChatManner, Intake
 from services.gateway.edge.openai_api import OpenAIApi
 from services.gateway.rules.openai_chat import CompletionBody, ImagePart
 from services.gateway.rules.openai_responses import InputImage, ResponseBody
@@ -34,6 +34,7 @@ from tests.builders import final_write
 from tests.runs_worlds import InMemoryWorld
 
 LARGE = 100_000
+ROOM = 10 * LARGE
 
 
 @pytest.fixture
@@ -48,9 +49,6 @@ def api(world: InMemoryWorld) -> OpenAIApi:
     bus, clock = InMemoryBus(world.clock), world.clock
     transcripts = InMemoryTranscripts(world.tables)
     desk = FrontDesk(
-        inbox=world.runs,
-        wake_ups=bus,
-        control=InMemoryControl(),
         streams=bus,
         watch=RunWatch(bus, transcripts, clock),
         seats=Seats(10),
@@ -61,7 +59,8 @@ def api(world: InMemoryWorld) -> OpenAIApi:
         end=partial(world.runs.cancel, reason="Its client hung up."),
     )
     manner = ChatManner(timedelta(seconds=30), 10_000_000, timedelta(hours=1), 100, timedelta(hours=1))
-    return OpenAIApi(desk, world.runs, cast(History, transcripts), Bodies("Testbert"), manner, "Testbert")
+    intake = Intake(world.runs, bus, InMemoryControl(), manner, Room(ROOM))
+    return OpenAIApi(desk, intake, world.runs, cast(History, transcripts), Bodies("Testbert"), "Testbert")
 
 
 def request(path: str, body: bytes) -> Request:
@@ -110,6 +109,8 @@ async def test_who_waits_keeps_nothing_of_the_body(world: InMemoryWorld, api: Op
         while kept():
             await asyncio.sleep(0.01)
     assert not waits.done()
+    with api.intake.room.place() as place:
+        place.take(8 * LARGE)  # nobody else's is taken; some is kept for small ones
     assert len(world.tables.blobs) == 1
     (run,) = world.tables.runs.values()
     claim = await world.claim(run.conversation)
