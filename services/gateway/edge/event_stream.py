@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from services.gateway.actions.take_leave import Departure
+from services.gateway.rules.stream_fields import data_of
 from shared.errors import TryLater
 from shared.messages.run_events import RunEvent
 from shared.ports.clock import Clock
@@ -158,5 +159,5 @@ def _body(data: bytes) -> Message:
 
 def frame(event: RunEvent) -> bytes:
     """One event; JSON has no line breaks of its own, so one data line holds it."""
-    data = orjson.dumps(event.data, default=str)
+    data = orjson.dumps(data_of(event), default=str)
     return b"id: %b\nevent: %b\ndata: %b\n\n" % (event.id.encode(), event.type.encode(), data)

@@ -1,0 +1,20 @@
+"""What the original's clients look for in an event of a stream, beside what we tell."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from shared.messages.run_events import RunEvent
+
+_REASONS = {"done": "end_turn", "merged": "merged", "cancelled": "cancelled", "failed": "error"}
+
+
+def data_of(event: RunEvent) -> Mapping[str, Any]:
+    """The data of an event with the original's fields: ``thinking``, and at the end ``done`` and ``stop_reason``.
+
+    Its clients go by these alone; its ``text`` is in the data of ours already.
+    """
+    if event.type == "thinking":
+        return {**event.data, "thinking": event.data.get("text", "")}
+    if event.terminal:
+        return {**event.data, "done": True, "stop_reason": _REASONS[event.type]}
+    return event.data
