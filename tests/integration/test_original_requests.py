@@ -82,6 +82,7 @@ def test_a_chat_has_the_original_s_keys(http: httpx2.Client) -> None:
     assert good["reply"] == "Hello there."
     assert good["session_id"]
     assert good["tokens"].keys() >= {"input", "output"}
+    assert good["attachments"] == []
     bad = _same_everywhere(http.post("/api/v1/chat", json={"message": "[[script:fail]]"}), 200)
     assert bad["error"]
     assert "session_id" in bad
@@ -134,13 +135,17 @@ def test_events_and_actions_are_accepted_from_whom_they_may_come(http: httpx2.Cl
         assert _same_everywhere(http.post(path, json={}), 400)["error"] == '"message" field is required'
 
 
-def test_what_bridges_bring_is_answered_as_a_chat(http: httpx2.Client) -> None:
+def test_what_bridges_bring_is_answered_as_a_chat(http: httpx2.Client, models: ScriptedModelServer) -> None:
     """One person, two channels, one session; what went wrong is told in words that can be passed on."""
     by_telegram = _same_everywhere(http.post("/api/v1/inbound/telegram", json={"message": "[[script:say]]"}), 200)
     by_mail = _same_everywhere(http.post("/api/v1/inbound/email", json={"message": "[[script:say]]"}), 200)
     assert by_telegram["reply"] == by_mail["reply"] == "Hello there."
     assert by_telegram["session_id"] == by_mail["session_id"]
     assert by_telegram["tokens"].keys() >= {"input", "output"}
+    photo = {"content_type": "image/png", "data": "iVBORw0KGgo=\r\n"}
+    silent = {"message": "", "attachments": [photo], "context": "[script:say]"}  # in brackets: it is the script's mark
+    assert _same_everywhere(http.post("/api/v1/inbound/telegram", json=silent), 200)["reply"] == "Hello there."
+    assert "[[script:say]] [image]" in str(models.requests[-1])
     failed = _same_everywhere(http.post("/api/v1/inbound/telegram", json={"message": "[[script:fail]]"}), 200)
     assert failed["error"]
     assert failed["reply"] == "I'm having trouble right now. Please try again in a moment."
