@@ -18,6 +18,7 @@ from services.gateway.actions.send_webhooks import WebhookSender
 from services.gateway.actions.take_leave import Departure, take_leave
 from services.gateway.actions.take_stock import StockTaker
 from services.gateway.actions.wait_for_reply import WaitingRoom
+from services.gateway.actions.watch_keys import Stays
 from services.gateway.actions.watch_runs import RunWatch
 from services.gateway.edge.app import gateway_app
 from services.gateway.edge.bodies import Bodies
@@ -139,9 +140,10 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
         windows, own = RedisWindows(foundation.redis, ask=line.ask), InMemoryWindows(clock)
         entrance = TokenDoor(
             settings.token,
-            Keyring(PostgresApiKeys(foundation.database), clock),
+            keyring := Keyring(PostgresApiKeys(foundation.database), clock),
             Turnstile(settings.limits, windows, own, clock),
             bodies,
+            stays := Stays(keyring, clock),
         )
         control = RedisControl(foundation.redis)
         doorkeeper = Doorkeeper(runs, clock, settings.bounds, accepted)
@@ -208,7 +210,7 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
         )
         loops: list[Callable[[], Awaitable[None]]] = [
             *foundation.loops, lag.watch, announcements.listen, waiting.listen, waiting.fetch, waiting.heal,
-            watch.watch,
+            watch.watch, stays.watch,
         ]  # fmt: skip
         tried: Mapping[str, int] = {}
         goodbyes: list[Callable[[], Awaitable[None]]] = []

@@ -1,13 +1,16 @@
 """From a path to what answers it, past the door; errors leave in one shape."""
 
+import asyncio
 import re
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
+from services.gateway.actions.watch_keys import Stay
 from services.gateway.edge.bodies import Bodies
 from services.gateway.edge.operation import Dialect, Operation
 from shared.errors import LucydError
@@ -30,6 +33,14 @@ class Door(Protocol):
 
         ``operation`` is ``None`` where there is nothing at this path.
         """
+        ...
+
+    def stay(self, scope: Scope) -> AbstractContextManager[Stay] | None:
+        """How long whom ``admit`` has let in may stay; ``None``: for as long as it takes."""
+        ...
+
+    def turn_out(self, scope: Scope, operation: Operation | None) -> Response:
+        """What is answered to who may stay no longer and has no answer yet."""
         ...
 
 
@@ -65,9 +76,45 @@ class Directory:
         operation = methods.get(scope["method"]) if methods else None
         scope["lucyd.operation"] = operation
         response = await self._door.admit(scope, operation)
+        stay = self._door.stay(scope) if response is None else None
+        if stay is not None:
+            await self._answer_while(stay, scope, receive, send, methods)
+            return
         if response is None:
             response = await self._answer(Request(scope, receive, send), operation, methods)
         await response(scope, receive, send)
+
+    async def _answer_while(
+        self,
+        stays: AbstractContextManager[Stay],
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        methods: dict[str, Operation] | None,
+    ) -> None:
+        """The answer, or its end when its key is revoked meanwhile: what runs goes on, as for who hangs up."""
+        operation, is_begun, is_told = scope["lucyd.operation"], False, False
+
+        async def tell(message: Message) -> None:
+            nonlocal is_begun, is_told
+            is_begun, is_told = True, message["type"] == "http.response.body" and not message.get("more_body", False)
+            await send(message)
+
+        with stays as stay:
+            try:
+                response = await self._answer(Request(scope, receive, send), operation, methods)
+                await response(scope, receive, tell)
+            except asyncio.CancelledError:
+                if not stay.was_ended():
+                    raise
+            else:
+                return
+        if is_told:
+            return
+        if is_begun:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        else:
+            await self._door.turn_out(scope, operation)(scope, receive, send)
 
     async def _answer(
         self, request: Request, operation: Operation | None, methods: dict[str, Operation] | None

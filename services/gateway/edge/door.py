@@ -2,6 +2,7 @@
 
 import hmac
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -9,6 +10,7 @@ from starlette.types import Scope
 
 from services.gateway.actions.limit_requests import Turn, Turnstile
 from services.gateway.actions.look_up_key import Keyring
+from services.gateway.actions.watch_keys import Stay, Stays
 from services.gateway.edge.bodies import Bodies
 from services.gateway.edge.directory import dialect_at
 from services.gateway.edge.operation import Dialect, Operation
@@ -44,7 +46,8 @@ class TokenDoor:
     The operator's token is compared here, in constant time, and needs neither Postgres nor Redis.
     """
 
-    def __init__(self, token: str | None, keyring: Keyring, turnstile: Turnstile, bodies: Bodies) -> None:
+    def __init__(self, token: str | None, keyring: Keyring, turnstile: Turnstile, bodies: Bodies, stays: Stays) -> None:
+        self._stays = stays
         self._token = token.encode() if token else None
         self._usual = b"Bearer " + (self._token or b"")
         self._operator = ApiKey(OPERATOR)
@@ -77,6 +80,17 @@ class TokenDoor:
             return self._bodies.problem(f"this key may not do that (needs {needs})", 403, dialect=dialect)
         return None
 
+    def stay(self, scope: Scope) -> AbstractContextManager[Stay] | None:
+        """See ``Door.stay``."""
+        key: ApiKey | None = scope.get(KEY)
+        if key is None or key.is_operator:
+            return None
+        return self._stays.of(_header(scope["headers"]).partition(b" ")[2].strip())
+
+    def turn_out(self, scope: Scope, operation: Operation | None) -> Response:
+        """See ``Door.turn_out``."""
+        return self._unauthorized(operation.dialect if operation is not None else dialect_at(scope["path"]))
+
     async def _whose(self, header: bytes) -> ApiKey | None:
         """Raises ``TryLater``."""
         if self._token is None:
@@ -98,6 +112,9 @@ class TokenDoor:
             turn = await self._turnstile.failed_login(login_address(client[0] if client else None))
             if turn is not None and not turn.passes:
                 return self._come_later(turn, dialect)
+        return self._unauthorized(dialect)
+
+    def _unauthorized(self, dialect: Dialect) -> Response:
         challenge = {"WWW-Authenticate": "Bearer"}
         return self._bodies.problem("unauthorized", 401, dialect=_bare(dialect), headers=challenge)
 
