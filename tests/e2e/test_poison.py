@@ -126,7 +126,7 @@ async def test_one_poison_message_among_fifty_good_ones(stack: Stack, models: Sc
             over = time.monotonic() - began
             letters = (await http.get("/api/v1/dead")).json()["dead"]
             again = await http.post("/api/v1/chat", json={"message": "and now?", "sender": "victim"})
-            await asyncio.to_thread(wait_until, lambda: dead_entries(stack), "it stands on lucyd:dead", within=5)
+            await asyncio.to_thread(wait_until, lambda: dead_entries(stack), "it stands on lucyd:dead", within=20)
     finally:
         await asyncio.to_thread(keeper.__exit__)
     print(  # noqa: T201 - figures of the report

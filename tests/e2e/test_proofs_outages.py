@@ -209,7 +209,7 @@ async def _redis_goes(town: Town, models: ScriptedModelServer) -> None:
         _say("redis away", load, begin, end)
     _check(town, load, models, outages, check="redis", other="postgres")
     runs = [run for (run,) in rows(town.stack.database_url, "select id::text from runs")]
-    wait_until(lambda: set(ends_told(town.stack.redis_url, runs).values()) == {1}, "all ends are told", within=10)
+    wait_until(lambda: set(ends_told(town.stack.redis_url, runs).values()) == {1}, "all ends are told", within=20)
 
 
 async def _postgres_goes(town: Town, models: ScriptedModelServer) -> None:

@@ -56,7 +56,7 @@ def test_a_revoked_key_is_refused_by_every_gateway_within_seconds(stack: Stack) 
     revoke_key(stack.database_url, "phone")
     began = time.monotonic()
     for gateway in gateways:
-        wait_until(lambda gateway=gateway: sessions(gateway, secret).status_code == 401, "it is refused", within=5)
+        wait_until(lambda gateway=gateway: sessions(gateway, secret).status_code == 401, "it is refused", within=15)
     assert time.monotonic() - began < REVOKED_WITHIN
     assert [sessions(gateway, secret).status_code for gateway in gateways] == [401, 401]
 
@@ -118,7 +118,7 @@ def test_without_redis_nobody_is_refused_for_that(stack: Stack, how: str) -> Non
         wire.cut() if how == "cut" else wire.hold()
         began = time.monotonic()
         replies = [sessions(gateway, TOKEN) for _ in range(21)]
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 20
         assert [reply.status_code for reply in replies] == [*[200] * 20, 429]
         assert text_of(gateway).count("limits_of_this_process_alone") == 1
 

@@ -53,7 +53,7 @@ class Running:
         return {}
 
     async def ready(self) -> Mapping[str, str]:
-        """Its monitor hash as soon as it is there and ``/readyz`` says yes; within ten seconds."""
+        """Its monitor hash as soon as it is there and ``/readyz`` says yes; within 40 seconds."""
         found: Mapping[str, str] = {}
 
         async def is_ready() -> bool:
@@ -61,13 +61,13 @@ class Running:
             found = await self.monitor()
             return bool(found.get("health")) and await asyncio.to_thread(_answers, found["health"] + "/readyz")
 
-        await until(is_ready, 10, self.said)
+        await until(is_ready, 40, self.said)
         return found
 
     async def stop(self) -> int:
-        """SIGTERM, and the exit code; within ten seconds."""
+        """SIGTERM, and the exit code; within 30 seconds."""
         self.process.send_signal(signal.SIGTERM)
-        return await asyncio.wait_for(self.process.wait(), 10)
+        return await asyncio.wait_for(self.process.wait(), 30)
 
 
 @contextlib.asynccontextmanager

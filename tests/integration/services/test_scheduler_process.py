@@ -26,19 +26,19 @@ async def test_it_leads_asks_for_what_is_due_and_ends_runs_in_time(
         async def leads() -> bool:
             return await roles(scheduler) == ["leader"]
 
-        await until(leads, 10, scheduler.said)
+        await until(leads, 30, scheduler.said)
 
         async def asked() -> bool:
             return bool(await surroundings.client.llen("rq:queue:lucyd-index"))
 
-        await until(asked, 5, scheduler.said)
+        await until(asked, 30, scheduler.said)
         await database.rows(OVERDUE)
 
         async def told() -> bool:
             result = await surroundings.client.get("lucyd:run:01890000-0000-7000-8000-000000000001:result")
             return result is not None and '"failed"' in result
 
-        await until(told, 5, scheduler.said)
+        await until(told, 30, scheduler.said)
         assert await scheduler.stop() == 0
         assert not await scheduler.monitor()
 
@@ -52,7 +52,7 @@ async def test_when_the_leader_is_killed_another_leads(surroundings: Surrounding
         async def one_leads() -> bool:
             return sorted(await roles(first, second)) == ["leader", "standby"]
 
-        await until(one_leads, 10, first.said)
+        await until(one_leads, 30, first.said)
         leader, heir = (first, second) if await roles(first) == ["leader"] else (second, first)
         leader.process.kill()
         await leader.process.wait()
@@ -60,7 +60,7 @@ async def test_when_the_leader_is_killed_another_leads(surroundings: Surrounding
         async def heir_leads() -> bool:
             return await roles(heir) == ["leader"]
 
-        await until(heir_leads, 10, heir.said)
+        await until(heir_leads, 30, heir.said)
         assert await heir.stop() == 0
 
 
@@ -74,9 +74,10 @@ async def test_a_leader_whose_connection_is_cut_stands_by_and_leads_again(
         async def led(times: int) -> bool:
             return scheduler.said().count('"leading"') == times and await roles(scheduler) == ["leader"]
 
-        await until(lambda: led(1), 10, scheduler.said)
+        await until(lambda: led(1), 30, scheduler.said)
         cut = "select count(pg_terminate_backend(pid)) from pg_stat_activity where application_name = %s"
+        cut += " and datname = current_database()"
         assert await database.value(cut, ("lucyd leadership",)) == 1
-        await until(lambda: led(2), 10, scheduler.said)
+        await until(lambda: led(2), 30, scheduler.said)
         assert "leadership_lost" in scheduler.said()
         assert await scheduler.stop() == 0

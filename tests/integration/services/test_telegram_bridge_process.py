@@ -19,7 +19,7 @@ from tests.integration.services.service_process import Running, Surroundings, st
 SECRET = "the cat is called Mimi"
 RUNS = """
 select r.conversation, r.ordinal, r.source, r.sender, r.principal, c.channel, c.contact, r.message ->> 'text'
-from runs r join conversations c on c.key = r.conversation order by r.id
+from runs r join conversations c on c.key = r.conversation order by r.accepted_at
 """
 STATES = "select state, count(*)::integer from deliveries group by state"
 
@@ -104,7 +104,7 @@ async def test_a_refused_token_is_said_plainly(surroundings: Surroundings, teleg
         async def idles() -> bool:
             return "refuses the token" in bridge.said() and (await bridge.monitor()).get("state", "") == "idle"
 
-        await until(idles, 10, bridge.said)
+        await until(idles, 30, bridge.said)
         assert "CANARY" not in bridge.said()
         assert telegram.calls == ["getMe"]
         assert await bridge.stop() == 0
@@ -123,7 +123,7 @@ async def test_a_telegram_that_is_not_there_keeps_nobody_from_stopping(surroundi
         async def has_tried() -> bool:
             return "telegram_not_reached" in bridge.said()
 
-        await until(has_tried, 10, bridge.said)
+        await until(has_tried, 30, bridge.said)
         assert await bridge.stop() == 0
         assert "CANARY" not in bridge.said()
 
