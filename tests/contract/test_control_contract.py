@@ -15,8 +15,8 @@ from shared.ids import new_id
 from shared.messages import routes
 from shared.ports.control import Command, Control
 
-BEGINS_WITHIN = 0.3
-HEARS_WITHIN = 5.0
+HEARS_WITHIN = 20.0
+ANYBODY = "Is anybody there?"
 
 
 def command(conversation: str = "telegram:1", reason: str = "It was cancelled.") -> Command:
@@ -34,13 +34,20 @@ def control(request: pytest.FixtureRequest) -> Control:
 async def hearing(control: Control) -> AsyncIterator[list[Command]]:
     """What is heard from now on."""
     heard: list[Command] = []
+    begun = asyncio.Event()
 
     async def hear() -> None:
         async for each in control.hear():
-            heard.append(each)
+            if each.reason == ANYBODY:
+                begun.set()
+            else:
+                heard.append(each)
 
     task = asyncio.create_task(hear())
-    await asyncio.sleep(BEGINS_WITHIN)
+    async with asyncio.timeout(HEARS_WITHIN):
+        while not begun.is_set():  # what is told before somebody hears is heard by nobody
+            await control.tell(command(reason=ANYBODY))
+            await asyncio.sleep(0.02)
     try:
         yield heard
     finally:
