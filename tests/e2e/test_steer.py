@@ -116,7 +116,7 @@ async def test_an_interrupting_message_takes_the_place_of_what_is_under_way(
     assert "now" in (await interrupt).json()["reply"]
     took = time.monotonic() - began
     print(f"an interrupting message was answered after {took:.2f} s")  # noqa: T201 - a figure of the report
-    assert took < 2
+    assert took < 10
     assert "later" in (await queued).json()["reply"]
     order = rows(stack.database_url, "select message ->> 'text' from runs where state = 'done' order by claimed_at")
     assert order == [("now",), ("later",)]

@@ -1,10 +1,10 @@
 """`lucyd send` against a gateway by script: what goes where, what a broken connection costs, how faults are told."""
 
 import json
+import resource
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -209,6 +209,12 @@ def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(tmp_path: Path
     assert done.returncode == 0
 
 
+def _spent_by_children() -> float:
+    """Seconds of the processor, which say the same beside other work."""
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime
+
+
 def test_help_comes_at_once_and_loads_nothing_slow(tmp_path: Path) -> None:
     """A command that takes a second to say what it can do feels broken."""
     code = "import sys, cli.__main__; print({'httpx2','psycopg','redis','rich','tomllib','asyncio'} & set(sys.modules))"
@@ -219,9 +225,9 @@ def test_help_comes_at_once_and_loads_nothing_slow(tmp_path: Path) -> None:
     assert loaded.stdout == "set()\n"
     took = []
     for _ in range(5):
-        began = time.monotonic()
+        began = _spent_by_children()
         done = lucyd(tmp_path, "--help")
-        took.append(time.monotonic() - began)
+        took.append(_spent_by_children() - began)
         assert done.returncode == 0
     assert min(took) < 0.4
     assert all(f"\n  {name} " in done.stdout for name in ("up", "chat", "send", "doctor", "migrate"))

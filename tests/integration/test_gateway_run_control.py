@@ -105,7 +105,7 @@ def test_what_nobody_works_on_ends_at_once(stack: Stack, http: httpx2.Client, li
     run = line.run(state)
     began = time.monotonic()
     reply = http.post(f"/api/v1/runs/{run}/cancel")
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 5
     body = reply.json()
     assert (reply.status_code, body["state"], body["outcome"]["error"]) == (200, "cancelled", CANCELLED)
     assert [entry["conversation"] for entry in entries(stack, routes.INBOUND)] == ["http:default:ada"]
@@ -139,7 +139,7 @@ def test_a_worker_is_told_and_the_answer_waits_for_the_end(stack: Stack, http: h
     took = time.monotonic() - began
     worker.join()
     assert (reply.status_code, reply.json()["state"]) == (200, "cancelled")
-    assert 0.5 < took < 3  # healed by the look at Postgres once a second, since nobody has told it over Redis
+    assert 0.5 < took < 8  # healed by the look at Postgres once a second, since nobody has told it over Redis
     assert entries(stack, routes.CONTROL) == [
         {"type": "cancel", "run": str(run), "conversation": "http:default:ada", "reason": CANCELLED}
     ]
@@ -151,7 +151,7 @@ def test_a_run_that_does_not_end_is_told_as_going_on(http: httpx2.Client, line: 
     began = time.monotonic()
     reply = http.post(f"/api/v1/runs/{run}/cancel")
     assert (reply.status_code, reply.json()["state"]) == (202, "running")
-    assert 9 < time.monotonic() - began < 13
+    assert 9 < time.monotonic() - began < 20
     assert line.one("select cancel_asked_at is not null, cancel_reason from runs where id = %s", run) == (
         True,
         CANCELLED,

@@ -13,7 +13,7 @@ import pytest
 from shared.adapters.postgres.pool import Database, open_database
 from shared.errors import TryLater
 
-SLACK = 0.7
+SLACK = 1.5
 
 
 class Line:
@@ -112,9 +112,9 @@ async def test_after_a_hang_the_pool_has_all_its_connections(line: Line, over_li
     ]
     assert await asyncio.gather(*asked) == [1, 2]
     began = time.monotonic()
-    asked = [over_line.value("select pg_sleep(0.5)", patience=patience) for _ in range(2)]
+    asked = [over_line.value("select pg_sleep(1.5)", patience=patience) for _ in range(2)]
     await asyncio.gather(*asked)
-    assert time.monotonic() - began < 0.95  # side by side, so both connections are there
+    assert time.monotonic() - began < 2.9  # side by side, so both connections are there
 
 
 async def test_a_query_that_is_broken_off_while_postgres_hangs_ends(line: Line, over_line: Database) -> None:
@@ -148,8 +148,8 @@ async def test_a_row_that_stays_locked_is_waited_for_as_long_as_patience_lasts(
         await other.execute("select 1 from things for update")
         began = time.monotonic()
         with pytest.raises(TryLater, match="too long"):
-            await database.value(change, patience=timedelta(seconds=0.5))
-        assert time.monotonic() - began < 0.5 + SLACK
+            await database.value(change, patience=timedelta(seconds=1.5))
+        assert time.monotonic() - began < 1.5 + SLACK
         await other.rollback()
 
 
@@ -180,7 +180,7 @@ async def test_a_query_that_nobody_waits_for_any_more_ends_in_the_server_too(
         waiting = (
             "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
         )
-        async with asyncio.timeout(4):
+        async with asyncio.timeout(8):
             while await database.value(waiting):
                 await asyncio.sleep(0.05)
         await other.rollback()

@@ -50,12 +50,12 @@ async def test_a_server_that_hangs_is_named_in_time_and_asked_again_later(
 ) -> None:
     """Late replies must not be taken for those of the next one."""
     assert await line.ask([("ECHO", "one")], SOON) == ["one"]
-    await redis_client.client_pause(700)
+    await redis_client.client_pause(1800)
     began = time.monotonic()
     for number in range(2):
         with pytest.raises(TryLater):
             await line.ask([("ECHO", f"lost {number}")], timedelta(milliseconds=200))
-    assert time.monotonic() - began < 0.6
+    assert time.monotonic() - began < 1.6
     assert await line.ask([("ECHO", "two")], SOON) == ["two"]
 
 

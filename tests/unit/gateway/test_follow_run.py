@@ -354,7 +354,7 @@ async def test_a_stream_that_is_gone_ends_at_once_from_postgres() -> None:
     """Yesterday's run: Redis has forgotten it, Postgres has not."""
     scene, _ = await ended_scene()
     scene.bus.forget_everything()
-    events = await asyncio.wait_for(scene.follow(ACCEPTED_ID), 0.5)
+    events = await asyncio.wait_for(scene.follow(ACCEPTED_ID), LOOK_AGAIN.total_seconds() * 0.9)
     assert [(event.type, event.data["reply"]) for event in events] == [("done", "hello there")]
 
 

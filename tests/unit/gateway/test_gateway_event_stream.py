@@ -32,7 +32,7 @@ async def test_who_asks_for_the_head_of_a_stream_gets_it_and_holds_no_seat() -> 
     stream = EventStream(_nothing_happens(), clock=SystemClock(), departure=Departure(), seat=seats.take())
     with pytest.raises(TryLater):
         seats.take()
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(20):
         await stream({"type": "http", "method": "HEAD"}, receive, send)
     assert [message["type"] for message in sent] == ["http.response.start", "http.response.body"]
     assert not sent[-1]["more_body"]

@@ -97,7 +97,7 @@ async def test_the_model_reads_results_in_the_order_of_its_calls() -> None:
 
     tools = Tools({"slow": "read", "quick": "read"}, doing={"slow": wait, "quick": release})
     room = await Room(asks(("slow", "a"), ("quick", "b")), says("ok"), tools=tools).open()
-    await asyncio.wait_for(room.answer(), 2)  # one after the other, this would never end
+    await asyncio.wait_for(room.answer(), 20)  # one after the other, this would never end
 
     results = room.model.requests[1].messages[-1]
     assert results["role"] == "tool_results"
