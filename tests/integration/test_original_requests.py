@@ -229,6 +229,10 @@ def test_sessions_are_reset_by_all_the_names_they_have(http: httpx2.Client) -> N
     assert (by_id["reset"], by_id["type"]) == (True, "session_id")
     everything = _same_everywhere(http.post(reset, json={"target": "all"}), 200)
     assert (everything["reset"], everything["target"], everything["count"]) == (True, "all", 1)
+    http.post("/api/v1/chat", json={"message": "[[script:say]]", "sender": "ada"})
+    by_default = _same_everywhere(http.post(reset, json={}), 200)
+    assert (by_default["target"], by_default["count"]) == ("all", 1)
+    _same_everywhere(http.post(reset), 400)
     none = _same_everywhere(http.post(reset, json={"target": "ada"}), 200)
     assert none["reset"] is False
     assert none["reason"]

@@ -155,7 +155,9 @@ class DecisionBody(RequestBody):
 class ResetBody(RequestBody):
     """Whose sessions are closed."""
 
-    target: Target = Field(description="`all`, a contact, a conversation key or a session id.", examples=["http-ada"])
+    target: Target = Field(
+        "all", description="`all`, a contact, a conversation key or a session id.", examples=["http-ada"]
+    )
 
     says: ClassVar[Mapping[str, str]] = {"target": '"target" must be a non-empty string'}
 

@@ -123,10 +123,10 @@ def test_what_can_not_be_taken_is_said(body: Any, says: str) -> None:
         read_attachments(read_chat(body, key=ApiKey(OPERATOR)).files, AttachmentLimits())
 
 
-def test_a_reset_needs_a_target() -> None:
-    """Nobody resets by accident."""
-    assert read_reset_target({"target": " all "}) == "all"
-    bodies: list[Any] = [{}, {"target": ""}, {"target": 1}, [], "all"]
+def test_a_reset_has_a_target_and_by_default_all_as_in_the_original() -> None:
+    """A target that is none is no default: nobody resets everything by a slip in it."""
+    assert read_reset_target({"target": " all "}) == read_reset_target({}) == "all"
+    bodies: list[Any] = [{"target": None}, {"target": ""}, {"target": 1}, [], "all"]
     for body in bodies:
         with pytest.raises(BadInput, match=r"target|JSON object"):
             read_reset_target(body)
