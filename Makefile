@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 ARGS ?=
+LANES ?= auto
 SEED ?= 1
 MINUTES ?= 1
 QUICK ?=
@@ -15,7 +16,15 @@ PY := $(VENV)/bin/python
 CODE := cli services shared deploy tests bench
 LOCK_FLAGS := --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url --no-emit-find-links --quiet
 
+# Each lane has servers of its own and takes file after file, the slow ones first. LANES=0: one test after the other.
+IN_LANES = -n $(LANES) --dist loadfile --no-loadscope-reorder
+BESIDE_EACH_OTHER := tests/integration tests/contract tests/house tests/unit
+# What ARGS choose may stand in one of two places only; pytest calls a place without any a failure, 5.
+OR_NONE = $(if $(ARGS),|| [ $$? -eq 5 ])
+
 export PYTHON
+# Hundreds of processes are started: what was compiled once is kept, whatever the caller prefers.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help install dev run test check fmt fmt-check lint types unit house contract integration e2e fuzz chaos chaos-planted bench bench-profile bench-restarts bench-worker bench-streams bench-fair bench-start soak bench-model-call bench-store bench-scaling measure lock clean
@@ -32,8 +41,9 @@ dev: ## make .venv from requirements-dev.lock: what checks and tests need
 run: install ## run Lucyd here: its servers and six services, until Ctrl-C (ARGS="--workers 2")
 	@exec $(PY) -m deploy.local $(ARGS)
 
-test: dev ## run every test (ARGS="-k name" chooses)
-	$(PY) -m pytest tests $(ARGS)
+test: dev ## run every test (ARGS="-k name" chooses), at last those of the whole system, one at a time
+	$(PY) -m pytest $(BESIDE_EACH_OTHER) $(IN_LANES) $(ARGS) $(OR_NONE)
+	$(PY) -m pytest tests $(BESIDE_EACH_OTHER:%=--ignore=%) $(ARGS) $(OR_NONE)
 
 check: dev fmt-check lint types unit house ## what each change must pass, in about a minute
 
@@ -52,13 +62,13 @@ types: dev ## check the types
 	$(PY) -m mypy
 
 unit: dev ## run the tests that need nothing outside the process
-	$(PY) -m pytest tests/unit $(ARGS)
+	$(PY) -m pytest tests/unit $(IN_LANES) $(ARGS)
 
 house: dev ## run the tests of the repository itself
-	$(PY) -m pytest tests/house $(ARGS)
+	$(PY) -m pytest tests/house $(IN_LANES) $(ARGS)
 
 contract: dev ## run the tests that fake and real behave alike
-	$(PY) -m pytest tests/contract $(ARGS)
+	$(PY) -m pytest tests/contract $(IN_LANES) $(ARGS)
 
 integration: dev ## run the tests of single parts against real servers
 	$(PY) -m pytest tests/integration $(ARGS)

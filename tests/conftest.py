@@ -26,6 +26,21 @@ TEMPLATE = "lucyd_test_template"
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+MOST_LANES = 6
+"""Each has servers of its own."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """How many tests run beside each other with ``-n auto``: as many as there are processors.
+
+    One only on servers that were given: each test empties Redis.
+    """
+    if os.environ.get("LUCYD_TEST_REDIS_URL") or os.environ.get("LUCYD_TEST_CONTAINERS") == "1":
+        return 0
+    return min(os.cpu_count() or 1, MOST_LANES)
+
+
 @dataclass(frozen=True, slots=True)
 class TestServers:
     """Addresses of a Postgres whose role may create databases, and of a Redis that the tests may empty."""
