@@ -96,7 +96,7 @@ def test_linux_tells() -> None:
     processors = Processors()
     processors.busy()
     busy = None
-    while not busy:  # a hundred times a second the system counts, one processor after the other; this loop makes one busy
+    while not busy:  # the system counts a hundred times a second, and this loop makes one of them busy
         busy = processors.busy()
     assert busy <= 1
     assert processors.count == len(os.sched_getaffinity(0))
