@@ -41,9 +41,9 @@ dev: ## make .venv from requirements-dev.lock: what checks and tests need
 run: install ## run Lucyd here: its servers and six services, until Ctrl-C (ARGS="--workers 2")
 	@exec $(PY) -m deploy.local $(ARGS)
 
-test: dev ## run every test (ARGS="-k name" chooses), at last those of the whole system, one at a time
-	$(PY) -m pytest $(BESIDE_EACH_OTHER) $(IN_LANES) $(ARGS) $(OR_NONE)
+test: dev ## run every test (ARGS="-k name" chooses), at first those of the whole system, one at a time
 	$(PY) -m pytest tests $(BESIDE_EACH_OTHER:%=--ignore=%) $(ARGS) $(OR_NONE)
+	$(PY) -m pytest $(BESIDE_EACH_OTHER) $(IN_LANES) $(ARGS) $(OR_NONE)
 
 check: dev fmt-check lint types unit house ## what each change must pass, in about a minute
 
