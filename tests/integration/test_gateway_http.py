@@ -69,7 +69,7 @@ def test_what_can_not_be_taken_changes_nothing(stack: Stack) -> None:
                 400,
                 '"period" must be today, week, all or a month (2026-05)',
             ),
-            (http.post("/api/v1/sessions/reset", json={}), 400, '"target" must be a non-empty string'),
+            (http.post("/api/v1/sessions/reset", json={"target": ""}), 400, '"target" must be a non-empty string'),
         ]
         for reply, status, sentence in refusals:
             assert reply.status_code == status, reply.text
