@@ -1,7 +1,7 @@
 """The processors that this process may use, and how busy they are."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import groupby
 from pathlib import Path
 
@@ -16,10 +16,11 @@ SPENT = slice(0, 8)
 class Processors:
     """Those of the whole machine that the system lets this process run on; who else does so makes them busy, too."""
 
-    def __init__(self, stat: Path = STAT) -> None:
-        """``stat`` is the file in which the system counts how each processor has spent its time."""
+    def __init__(self, stat: Path = STAT, *, usable: Collection[int] | None = None) -> None:
+        """``stat`` is the file in which the system counts how each processor has spent its time; ``usable`` are the
+        numbers of those that count, ``None``: those that the system names."""
         self._stat = stat
-        self._numbers = _usable()
+        self._numbers = _usable() if usable is None else frozenset(usable)
         self._before: tuple[int, int] | None = None
 
     @property

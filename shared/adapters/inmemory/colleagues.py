@@ -8,11 +8,12 @@ from shared.messages.worker_figures import WorkerFigures, figures_of
 
 
 class InMemoryColleagues:
-    """``Colleagues`` of the ports. ``away`` is a Redis that can't be reached."""
+    """``Colleagues`` of the ports. ``away`` is a Redis that can't be reached, ``asked`` how often it was asked."""
 
     def __init__(self) -> None:
         self._told: dict[UUID, Mapping[str, str]] = {}
         self.away = False
+        self.asked = 0
 
     def tell(self, worker: UUID, fields: Mapping[str, str]) -> None:
         """What a worker writes every two seconds."""
@@ -24,6 +25,7 @@ class InMemoryColleagues:
 
     async def figures(self, workers: Sequence[UUID]) -> Mapping[UUID, WorkerFigures]:
         """See ``Colleagues.figures``."""
+        self.asked += 1
         if self.away:
             raise TryLater("Redis can't be reached")
         told = {worker: figures_of(self._told.get(worker, {})) for worker in workers}

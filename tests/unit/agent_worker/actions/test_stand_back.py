@@ -132,10 +132,10 @@ async def test_with_calm_processors_nobody_is_asked() -> None:
     """An idle machine has better things to do."""
     machine = Machine(processors=TwoProcessors(share=0.5))
     machine.start(4)
-    machine.colleagues.figures = None  # type: ignore[method-assign, assignment]
     for worker in machine.workers:
         await worker.look()
         assert not worker.stands_back
+    assert machine.colleagues.asked == 0
 
 
 async def test_where_nobody_can_tell_how_busy_they_are_nobody_stands_back() -> None:
