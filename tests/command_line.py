@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,6 +43,10 @@ def lucyd(
     return done
 
 
+class NeverSeen(AssertionError):
+    """The words did not come in time."""
+
+
 class Terminal:
     """A terminal with a program in it."""
 
@@ -53,14 +58,30 @@ class Terminal:
         """Everything that was ever shown, styles included."""
 
     def type(self, text: str) -> None:
-        """Press keys; ``\\x03`` is Ctrl-C, ``\\x04`` Ctrl-D."""
+        """Press keys; ``\\x04`` is Ctrl-D."""
         os.write(self._controller, text.encode())
 
-    def read_until(self, words: str) -> str:
+    def interrupt(self, until: str) -> str:
+        """Press Ctrl-C, and again when nothing happens, as a person does; what was shown up to these words.
+
+        One that comes in the instant before a blocking call of C is noticed with the next key only.
+        """
+        self.type("\x03")
+        end = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return self.read_until(until, patience=2.0)
+            except NeverSeen:
+                if time.monotonic() > end:
+                    raise
+                self.type("\x03")
+
+    def read_until(self, words: str, *, patience: float = PATIENCE) -> str:
         """What was shown since the last look, without styles, up to these words."""
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + patience
         while words not in _STYLE.sub("", self._seen):
-            assert time.monotonic() < until, f"never saw {words!r}:\n{self._seen}"
+            if time.monotonic() > until:
+                raise NeverSeen(f"never saw {words!r}:\n{self._seen}")
             if select.select([self._controller], [], [], 0.1)[0]:
                 try:
                     self._read()
@@ -101,6 +122,10 @@ class Terminal:
 def in_terminal(home: Path, *words: str, **changes: str) -> Iterator[Terminal]:
     """``lucyd`` in a terminal of its own."""
     controller, own = pty.openpty()
+    # The terminal driver throws away what is under way at Ctrl-C, also what was said right after it.
+    modes = termios.tcgetattr(own)
+    modes[3] |= termios.NOFLSH
+    termios.tcsetattr(own, termios.TCSANOW, modes)
     process = subprocess.Popen(
         [sys.executable, "-m", "cli", *words],
         env=environment_of(home, **changes), cwd=home, stdin=own, stdout=own, stderr=own,
@@ -118,7 +143,6 @@ def in_terminal(home: Path, *words: str, **changes: str) -> Iterator[Terminal]:
 
 def _take_terminal() -> None:
     import fcntl  # noqa: PLC0415 - runs in the child
-    import termios  # noqa: PLC0415 - as above
 
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # tests that run in the background have it ignored

@@ -49,10 +49,10 @@ def test_ctrl_c_stops_showing_and_says_that_the_run_goes_on(tmp_path: Path, gate
         terminal.read_until(PROMPT)
         terminal.type("slow\r")
         terminal.read_until("I am ")
-        terminal.type("\x03")
-        assert f"the run goes on: {RUN}" in terminal.read_until(PROMPT)
-        terminal.type("half a line\x03")
-        terminal.read_until(PROMPT)
+        assert f"the run goes on: {RUN}" in terminal.interrupt(until=PROMPT)
+        terminal.type("half a line")
+        terminal.read_until("half a line")
+        terminal.interrupt(until=PROMPT)
         terminal.type("/quit\r")
         assert terminal.wait() == 0
 
