@@ -45,7 +45,7 @@ def pytest_xdist_auto_num_workers() -> int:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With LUCYD_TEST_AGAIN=1, what races against real processes gets a second try, and the summary names it.
 
-    A change must not be turned away because the machine stood still for a second; whoever tests by hand sees it at once.
+    A change must not be turned away because the machine stood still for a second; who tests by hand sees it at once.
     """
     if os.environ.get("LUCYD_TEST_AGAIN") == "1":
         for item in items:
