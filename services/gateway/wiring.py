@@ -192,7 +192,7 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             *RecordsApi(records, bodies).operations(),
             *OutboundApi(PostgresOutbox(foundation.database), repeats, bodies, clock).operations(),
             *UpkeepApi(intake, runs, waiting, records, bodies, settings.idle_minutes, history, repeats).operations(),
-            *NotifyApi(intake, waiting, bodies, *settings.of_people).operations(),
+            *NotifyApi(intake, front, bodies, *settings.of_people).operations(),
             *RunControlApi(runs, history, control, wake_ups, waiting, bodies).operations(),
             *sessions.operations(),
             *operator.operations(),

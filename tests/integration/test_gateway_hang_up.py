@@ -70,6 +70,14 @@ def test_a_run_ends_when_its_client_hangs_up_and_had_asked_for_that(stack: Stack
     assert '"status": 499' in text_of(gateway)
 
 
+def test_a_bridge_that_hangs_up_can_ask_for_that_too(stack: Stack, database: psycopg.Connection) -> None:
+    """It waits at the same desk as everybody."""
+    gateway = stack.gateway()
+    with client(gateway) as http, pytest.raises(httpx2.ReadTimeout):
+        http.post("/api/v1/inbound/telegram", json={"message": "hello"}, headers=WISH, timeout=0.7)
+    wait_until(lambda: states(database) == ["cancelled"], "its run has ended")
+
+
 OPENAI: dict[str, dict[str, Any]] = {
     "/v1/chat/completions": {"model": "lucyd", "messages": [{"role": "user", "content": "hello"}]},
     "/v1/responses": {"model": "lucyd", "input": "hello"},

@@ -16,10 +16,10 @@ from services.gateway.edge.intake import Intake, Received
 from services.gateway.edge.operation import RUN_PARTS, Operation, Reply
 from services.gateway.rules.chat_request import LAST_EVENT_ID, ChatBody, EventsQuery, read_chat, read_last_event_id
 from services.gateway.rules.incoming import Incoming
-from services.gateway.rules.lucyd_dialect import chat_reply, question_reply, run_body
+from services.gateway.rules.lucyd_dialect import run_body, told
 from services.gateway.rules.reply_shapes import ChatReply, Problem, QuestionReply, RunProblem, RunReply
 from shared.domain.api_key import ApiKey
-from shared.domain.run import Accepted, Question
+from shared.domain.run import Accepted
 from shared.errors import BadInput, LucydError, NotFound
 from shared.messages.run_events import ACCEPTED_ID, RunEvent, accepted_event
 from shared.ports.history import History, StoredRun
@@ -71,11 +71,7 @@ class ChatApi:
         return await self.desk.answer(message, request, self._told, within=self.intake.manner.wait)
 
     async def _told(self, run: UUID, outcome: Outcome) -> Response:
-        if outcome is None:
-            return self.bodies.json({"error": "processing timeout", "run_id": str(run)}, 408)
-        if isinstance(outcome, Question):
-            return self.bodies.json(question_reply(outcome), 202)
-        return self.bodies.json(chat_reply(outcome))
+        return self.bodies.json(*told(run, outcome))
 
     async def chat_stream(self, request: Request) -> Response:
         """Send a message and follow its run."""

@@ -1,12 +1,14 @@
 """What machines and bridges tell the agent: notices, events, actions, and messages of a person over a bridge."""
 
 from dataclasses import dataclass
+from uuid import UUID
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from services.gateway.actions.wait_for_reply import Expected, WaitingRoom
 from services.gateway.edge.bodies import Bodies
+from services.gateway.edge.front_desk import FrontDesk, Outcome
+from services.gateway.edge.hang_up import PREFER
 from services.gateway.edge.intake import Intake, Read, queued_at
 from services.gateway.edge.operation import Operation, Reply
 from services.gateway.rules.event_request import (
@@ -21,9 +23,9 @@ from services.gateway.rules.event_request import (
     read_system_event,
 )
 from services.gateway.rules.event_shapes import AcceptedReply, SenderProblem
-from services.gateway.rules.lucyd_dialect import chat_reply, question_reply
+from services.gateway.rules.lucyd_dialect import told
 from services.gateway.rules.reply_shapes import ChatReply, Problem, QuestionReply, RunProblem
-from shared.domain.run import Accepted, Question, Source
+from shared.domain.run import Source
 from shared.errors import LucydError
 
 TAG = "messages"
@@ -39,7 +41,7 @@ class NotifyApi:
     """
 
     intake: Intake
-    waiting: WaitingRoom
+    desk: FrontDesk
     bodies: Bodies
     person: str
     primary: str
@@ -69,11 +71,11 @@ class NotifyApi:
             ),
             Operation(
                 "POST", "/api/v1/inbound/telegram", self.inbound_telegram, "chat", "a message over a Telegram bridge",
-                replied, body=InboundBody, counts_as="work", repeatable=True, tag=TAG,
+                replied, body=InboundBody, counts_as="work", repeatable=True, tag=TAG, headers=PREFER,
             ),
             Operation(
                 "POST", "/api/v1/inbound/email", self.inbound_email, "chat", "a message over an email bridge",
-                replied, body=InboundBody, counts_as="work", repeatable=True, tag=TAG,
+                replied, body=InboundBody, counts_as="work", repeatable=True, tag=TAG, headers=PREFER,
             ),
             Operation(
                 "POST", "/api/v1/inbound/whatsapp", self.inbound_whatsapp, "chat", "not there",
@@ -117,25 +119,12 @@ class NotifyApi:
         return self.bodies.json({"accepted": True, "queued_at": queued_at(run), "run_id": str(run)}, 202)
 
     async def _converse(self, request: Request, source: Source) -> Response:
-        try:
-            read: Read = lambda body, key: read_inbound(body, source=source, person=self.person, key=key)  # noqa: E731
-            with await self.intake.receive(request, read) as message, self.waiting.expect(message.run) as expected:
-                accepted = await message.accept()
-                if accepted.run == message.run:
-                    return await self._reply(accepted, expected)
-            with self.waiting.expect(accepted.run) as expected:  # an idempotency key found an earlier run
-                self.waiting.look_now(accepted.run)
-                return await self._reply(accepted, expected)
-        except LucydError as fault:
-            return self.bodies.error(fault)
+        read: Read = lambda body, key: read_inbound(body, source=source, person=self.person, key=key)  # noqa: E731
+        message = await self.intake.receive(request, read)
+        return await self.desk.answer(message, request, self._told, within=self.intake.manner.wait)
 
-    async def _reply(self, accepted: Accepted, expected: Expected) -> Response:
-        outcome = await expected.outcome(within=self.intake.manner.wait)
-        if outcome is None:
-            return self.bodies.json({"error": "processing timeout", "run_id": str(accepted.run)}, 408)
-        if isinstance(outcome, Question):
-            return self.bodies.json(question_reply(outcome), 202)
-        reply = chat_reply(outcome)
-        if "error" in reply:
+    async def _told(self, run: UUID, outcome: Outcome) -> Response:
+        reply, status = told(run, outcome)
+        if "error" in reply and status == 200:
             reply["reply"] = self.excuse  # a bridge passes on what it finds here
-        return self.bodies.json(reply)
+        return self.bodies.json(reply, status)

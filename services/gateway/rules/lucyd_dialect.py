@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 from shared.domain.attachment import line_of
 from shared.domain.chat import ContentBlock
@@ -16,7 +17,16 @@ NOBODY_KNOWN = "user"
 """Who wrote a message whose run is kept no more."""
 
 
-def chat_reply(outcome: Mapping[str, Any]) -> dict[str, Any]:
+def told(run: UUID, outcome: Mapping[str, Any] | Question | None) -> tuple[dict[str, Any], int]:
+    """Body and status of POST /api/v1/chat; ``None``: the time is over, and the run goes on."""
+    if outcome is None:
+        return {"error": "processing timeout", "run_id": str(run)}, 408
+    if isinstance(outcome, Question):
+        return _question_reply(outcome), 202
+    return _chat_reply(outcome), 200
+
+
+def _chat_reply(outcome: Mapping[str, Any]) -> dict[str, Any]:
     """Body of POST /api/v1/chat for a run that has ended; a failed run has ``error`` instead of a reply."""
     if outcome.get("state") != "done":
         return {
@@ -34,7 +44,7 @@ def chat_reply(outcome: Mapping[str, Any]) -> dict[str, Any]:
     return reply
 
 
-def question_reply(question: Question) -> dict[str, Any]:
+def _question_reply(question: Question) -> dict[str, Any]:
     """Body of POST /api/v1/chat for a run that waits: the next message of its conversation is the answer."""
     return {
         "state": "waiting",

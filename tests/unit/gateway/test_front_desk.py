@@ -4,20 +4,14 @@ import asyncio
 import base64
 import gc
 from datetime import timedelta
-from functools import partial
 from typing import Any, cast
 
 import orjson
 import pytest
 from starlette.requests import Request
 
-from services.gateway.actions.take_leave import Departure
-from services.gateway.actions.wait_for_reply import WaitingRoom
-from services.gateway.actions.watch_runs import RunWatch
 from services.gateway.edge.bodies import Bodies, Room
 from services.gateway.edge.door import KEY
-from services.gateway.edge.event_stream import Seats
-from services.gateway.edge.front_desk import FrontDesk
 from services.gateway.edge.intake import ChatManner, Intake
 from services.gateway.edge.openai_api import OpenAIApi
 from services.gateway.rules.openai_chat import CompletionBody, ImagePart
@@ -25,12 +19,12 @@ from services.gateway.rules.openai_responses import InputImage, ResponseBody
 from services.gateway.rules.openai_turns import Asked, Turn
 from shared.adapters.inmemory.bus import InMemoryBus
 from shared.adapters.inmemory.control import InMemoryControl
-from shared.adapters.inmemory.transcripts import InMemoryTranscripts
 from shared.domain.api_key import ApiKey
 from shared.domain.attachment import Attachment
 from shared.domain.run import NewRun
 from shared.ports.history import History
 from tests.builders import final_write
+from tests.front_desks import front_desk
 from tests.runs_worlds import InMemoryWorld
 
 LARGE = 100_000
@@ -46,21 +40,11 @@ async def world() -> InMemoryWorld:
 
 @pytest.fixture
 def api(world: InMemoryWorld) -> OpenAIApi:
-    bus, clock = InMemoryBus(world.clock), world.clock
-    transcripts = InMemoryTranscripts(world.tables)
-    desk = FrontDesk(
-        streams=bus,
-        watch=RunWatch(bus, transcripts, clock),
-        seats=Seats(10),
-        waiting=WaitingRoom(bus, bus, world.runs, clock),
-        transcripts=transcripts,
-        clock=clock,
-        departure=Departure(),
-        end=partial(world.runs.cancel, reason="Its client hung up."),
-    )
+    bus = InMemoryBus(world.clock)
+    desk = front_desk(world, bus)
     manner = ChatManner(timedelta(seconds=30), 10_000_000, timedelta(hours=1), 100, timedelta(hours=1))
     intake = Intake(world.runs, bus, InMemoryControl(), manner, Room(ROOM))
-    return OpenAIApi(desk, intake, world.runs, cast(History, transcripts), Bodies("Testbert"), "Testbert")
+    return OpenAIApi(desk, intake, world.runs, cast(History, desk.transcripts), Bodies("Testbert"), "Testbert")
 
 
 def request(path: str, body: bytes) -> Request:

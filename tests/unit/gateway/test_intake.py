@@ -13,7 +13,6 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
-from services.gateway.actions.wait_for_reply import WaitingRoom
 from services.gateway.edge.bodies import Bodies, Room
 from services.gateway.edge.door import KEY
 from services.gateway.edge.intake import ChatManner, Intake, Read
@@ -27,6 +26,7 @@ from shared.domain.attachment import Attachment
 from shared.domain.run import Accepted, NewRun
 from shared.errors import TryLater
 from tests.builders import final_write
+from tests.front_desks import front_desk
 from tests.runs_worlds import InMemoryWorld
 
 MANNER = ChatManner(
@@ -84,9 +84,9 @@ async def until(true: Callable[[], bool]) -> None:
 async def test_who_waits_for_a_reply_to_a_bridge_holds_nothing_of_the_message(world: InMemoryWorld) -> None:
     """A model may think for minutes, and hundreds may wait with a photo each."""
     bus, room = InMemoryBus(world.clock), Room(1_000_000)
-    waiting = WaitingRoom(bus, bus, world.runs, world.clock)
+    desk = front_desk(world, bus)
     intake = Intake(world.runs, bus, InMemoryControl(), MANNER, room)
-    api = NotifyApi(intake, waiting, Bodies("Testbert"), "Nico", "", "Sorry.")
+    api = NotifyApi(intake, desk, Bodies("Testbert"), "Nico", "", "Sorry.")
     asking: asyncio.Task[Response] = asyncio.create_task(api.inbound_telegram(request(PHOTO)))
     await until(lambda: len(world.tables.runs) == 1)
     await asyncio.sleep(0.05)
@@ -96,7 +96,7 @@ async def test_who_waits_for_a_reply_to_a_bridge_holds_nothing_of_the_message(wo
 
     claim = await world.claim("http:ada:Nico")
     await world.store(claim, final_write(claim))
-    await waiting.look()
+    await desk.waiting.look()
     assert (await asking).status_code == 200
 
 
