@@ -84,19 +84,19 @@ def compose(turns: Sequence[Turn], *, remembered: bool, most_images: int) -> tup
     """The message, and the images in it. ``remembered``: the conversation has the earlier turns.
 
     Of earlier images the newest come along, so that with those of the message they are not more than ``most_images``.
-    Turns that say nothing are passed over.
+    Turns that say nothing are not told, but an answer without words is one: what stands before it was answered.
     """
-    said = [turn for turn in turns if turn.role != "context" and says_something(turn.text, turn.images)]
+    said = [turn for turn in turns if turn.role in ("assistant", "tool") or (turn.role == "user" and _speaks(turn))]
     end = max((place for place, turn in enumerate(said) if turn.role == "user"), default=-1) + 1
     begin = end
     while begin > 0 and said[begin - 1].role == "user":
         begin -= 1
-    new, since = said[begin:end], said[end:]
+    new, earlier, since = said[begin:end], list(filter(_speaks, said[:begin])), list(filter(_speaks, said[end:]))
     images = [image for turn in new for image in turn.images]
     lines = [f"[context] {turn.text}" for turn in turns if turn.role == "context" and turn.text.strip()]
     if remembered:
         since = [turn for turn in since if turn.role == "tool"]
-    elif earlier := said[:begin]:
+    elif earlier:
         before = [image for turn in earlier for image in turn.images]
         shown = min(len(before), max(0, most_images - len(images)))
         lines.append("\n".join([SAID_BEFORE, *_retold(earlier, left_out=len(before) - shown), ""]))
@@ -105,6 +105,10 @@ def compose(turns: Sequence[Turn], *, remembered: bool, most_images: int) -> tup
     if since:
         lines.append("\n".join(["", SAID_SINCE, *_retold(since)]))
     return storable("\n".join(lines)), images
+
+
+def _speaks(turn: Turn) -> bool:
+    return says_something(turn.text, turn.images)
 
 
 def _retold(turns: Sequence[Turn], *, left_out: int = 0) -> list[str]:

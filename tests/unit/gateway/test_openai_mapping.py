@@ -196,6 +196,14 @@ def test_an_earlier_turn_that_says_nothing_is_passed_over() -> None:
     assert read_response(item)[2].text == "hi"
 
 
+@pytest.mark.parametrize("answer", [{"role": "assistant", "content": None}, {"role": "assistant", "content": ""}])
+def test_an_answer_without_words_is_an_answer(answer: dict[str, Any]) -> None:
+    """What was said before it was acted on already, and would be again."""
+    turns = [{"role": "user", "content": "buy milk"}, answer, {"role": "user", "content": "thanks"}]
+    assert asked(turns, user="ada").text == "thanks"
+    assert asked(turns).text.endswith("user: buy milk\n\nthanks")
+
+
 def test_what_tools_of_a_client_have_said_since_is_told() -> None:
     """A client that used a tool of its own asks with the result at the end: the answer is in it."""
     turns = [
