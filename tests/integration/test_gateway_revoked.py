@@ -57,3 +57,21 @@ async def test_who_waits_or_listens_with_a_revoked_key_is_sent_away(stack: Stack
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
+
+
+async def test_a_stream_of_openai_that_ends_with_its_key_says_so(stack: Stack) -> None:
+    """Half an answer must not pass for a whole one: clients of OpenAI take the end of the body for the end of it."""
+    gateway = await asyncio.to_thread(stack.gateway)
+    lost = bearer(make_key(stack.database_url, "lost", "chat"))
+    body = {"model": "lucyd", "stream": True, "messages": [{"role": "user", "content": "hello"}]}
+    told = ""
+    async with (
+        async_client(gateway) as http,
+        asyncio.timeout(WITHIN),
+        http.stream("POST", "/v1/chat/completions", json=body, headers=lost) as stream,
+    ):
+        revoke_key(stack.database_url, "lost")
+        async for piece in stream.aiter_text():
+            told += piece
+    assert '"error"' in told
+    assert "[DONE]" not in told

@@ -12,6 +12,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from services.gateway.actions.watch_keys import Stay
 from services.gateway.edge.bodies import Bodies
+from services.gateway.edge.event_stream import EventStream
 from services.gateway.edge.operation import Dialect, Operation
 from shared.errors import LucydError
 
@@ -93,7 +94,7 @@ class Directory:
         methods: dict[str, Operation] | None,
     ) -> None:
         """The answer, or its end when its key is revoked meanwhile: what runs goes on, as for who hangs up."""
-        operation, is_begun, is_told = scope["lucyd.operation"], False, False
+        operation, is_begun, is_told, last_words = scope["lucyd.operation"], False, False, b""
 
         async def tell(message: Message) -> None:
             nonlocal is_begun, is_told
@@ -107,12 +108,14 @@ class Directory:
             except asyncio.CancelledError:
                 if not stay.was_ended():
                     raise
+                if is_begun and isinstance(response, EventStream):
+                    last_words = response.last_words()
             else:
                 return
         if is_told:
             return
         if is_begun:
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            await send({"type": "http.response.body", "body": last_words, "more_body": False})
         else:
             await self._door.turn_out(scope, operation)(scope, receive, send)
 
