@@ -17,8 +17,8 @@ import orjson
 from bench.loops import run
 from bench.wire import Mark, message_text
 from shared.actions.accept_message import accept_message
+from shared.adapters.postgres.inbox import PostgresInbox
 from shared.adapters.postgres.pool import open_database
-from shared.adapters.postgres.runs import PostgresRuns
 from shared.adapters.redis.connection import open_redis
 from shared.adapters.redis.wake_ups import RedisWakeUps
 from shared.domain.run import Address, NewRun
@@ -35,15 +35,15 @@ async def send(asked: argparse.Namespace) -> list[tuple[str, str]]:
         open_database(asked.database, application="lucyd bench", connections=2) as database,
         open_redis(asked.redis) as client,
     ):
-        runs = PostgresRuns(database)
+        inbox = PostgresInbox(database)
         wake_ups = RedisWakeUps(client, consumer="bench", stream_ttl=STREAM_TTL)
-        await runs.outcomes([])  # the first query of a pool opens its connection
+        await inbox.outcomes([])  # the first query of a pool opens its connection
         moment = time.monotonic()
         for number in range(asked.count):
             token = f"{asked.prefix}{number:08x}"
             where = Address(f"http:{NAME}:{token}", "http", f"key:{NAME}", NAME)
             new = NewRun(new_id(), where, message_text(Mark(token, asked.latency_ms, asked.latency_ms)))
-            accepted = await accept_message(new, inbox=runs, wake_ups=wake_ups)
+            accepted = await accept_message(new, inbox=inbox, wake_ups=wake_ups)
             sent.append((token, str(accepted.run)))
             moment += asked.pause_ms / 1000
             await asyncio.sleep(max(0.0, moment - time.monotonic()))

@@ -1,9 +1,9 @@
 """``python -m bench.store_cost``: what the storage of a run costs, by itself: Postgres, and our road to it.
 
-A Postgres of its own, the real ``PostgresRuns``, no gateway, no worker, no Redis. Every conversation gets a few runs;
-what is asked goes in waves, all conversations at once, so that each kind of statement can be counted alone: CPU of
-Postgres with all its processes, CPU of this process, bytes of WAL. Everything is as in the bench: 300-byte messages, a
-history, answers of ten pieces that were told, commits that are waited for.
+A Postgres of its own, the real ``PostgresInbox`` and ``PostgresRuns``, no gateway, no worker, no Redis. Every
+conversation gets a few runs; what is asked goes in waves, all conversations at once, so that each kind of statement can
+be counted alone: CPU of Postgres with all its processes, CPU of this process, bytes of WAL. Everything is as in the
+bench: 300-byte messages, a history, answers of ten pieces that were told, commits that are waited for.
 """
 
 import argparse
@@ -28,6 +28,7 @@ from bench.processes import cpu_seconds_of_tree, parent_of
 from bench.wire import TOKEN_LENGTH, Mark, message_text, reply_text
 from deploy.local.servers import open_servers
 from shared.adapters.postgres.fleet import PostgresFleet
+from shared.adapters.postgres.inbox import PostgresInbox
 from shared.adapters.postgres.migrate import migrate
 from shared.adapters.postgres.pool import open_database
 from shared.adapters.postgres.runs import PostgresRuns
@@ -121,7 +122,8 @@ class Meter:
 class Work:
     """Runs of one worker, from accept to what was told of their end."""
 
-    def __init__(self, runs: PostgresRuns, worker: UUID, meter: Meter) -> None:
+    def __init__(self, inbox: PostgresInbox, runs: PostgresRuns, worker: UUID, meter: Meter) -> None:
+        self._inbox = inbox
         self._runs = runs
         self._worker = worker
         self._meter = meter
@@ -147,7 +149,7 @@ class Work:
     def _accept(self, sender: str) -> Callable[[], Awaitable[Any]]:
         text = message_text(Mark("0" * TOKEN_LENGTH, 200, 200))
         address = Address(f"http:default:{sender}", "http", "key:default", f"http-{sender}")
-        return lambda: self._runs.accept(NewRun(id=new_id(), address=address, text=text, sender=sender))
+        return lambda: self._inbox.accept(NewRun(id=new_id(), address=address, text=text, sender=sender))
 
     def _claim(self, sender: str, cached: Cached | None) -> Callable[[], Awaitable[Claim]]:
         async def claim() -> Claim:
@@ -224,7 +226,7 @@ async def measure(database_url: str, rounds: int) -> tuple[Meter, int]:
         async with open_database(database_url, application="lucyd bench", connections=CONNECTIONS) as database:
             identity = this_process(id=new_id(), service="agent_worker", version="bench")
             await PostgresFleet(database).register(identity)
-            work = Work(PostgresRuns(database), identity.id, meter)
+            work = Work(PostgresInbox(database), PostgresRuns(database), identity.id, meter)
             for number in range(rounds + 1):
                 senders = [f"b{number * CONVERSATIONS + each:07d}" for each in range(CONVERSATIONS)]
                 seed_conversations(database_url, senders)

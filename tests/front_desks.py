@@ -19,9 +19,9 @@ def front_desk(world: InMemoryWorld, bus: InMemoryBus) -> FrontDesk:
         streams=bus,
         watch=RunWatch(bus, transcripts, world.clock),
         seats=Seats(10),
-        waiting=WaitingRoom(bus, bus, world.runs, world.clock),
+        waiting=WaitingRoom(bus, bus, world.inbox, world.clock),
         transcripts=transcripts,
         clock=world.clock,
         departure=Departure(),
-        end=partial(world.runs.cancel, reason="Its client hung up."),
+        end=partial(world.inbox.cancel, reason="Its client hung up."),
     )

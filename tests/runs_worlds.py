@@ -6,18 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import Any
 from uuid import UUID
 
 from shared.adapters.inmemory.blobs import InMemoryBlobs
 from shared.adapters.inmemory.clock import ManualClock
 from shared.adapters.inmemory.fleet import InMemoryFleet
+from shared.adapters.inmemory.inbox import InMemoryInbox
 from shared.adapters.inmemory.runs import InMemoryRuns
 from shared.adapters.inmemory.tables import Tables, as_json
 from shared.adapters.inmemory.transcripts import InMemoryTranscripts
 from shared.adapters.postgres.blobs import PostgresBlobs
 from shared.adapters.postgres.fleet import PostgresFleet
 from shared.adapters.postgres.history import PostgresHistory
+from shared.adapters.postgres.inbox import PostgresInbox
 from shared.adapters.postgres.pool import Database
 from shared.adapters.postgres.runs import PostgresRuns
 from shared.domain.run import Accepted, AskedApproval, Claim, ClaimRefusal, Intent, Later, NewRun, Route, Stored, Write
@@ -60,14 +62,11 @@ class Posted:
     body: Mapping[str, Any]
 
 
-class Store(Inbox, Runs, Protocol):
-    """Both ports in one."""
-
-
 class World(ABC):
     """A store with one living worker, ``me``; more come with ``hire``."""
 
-    def __init__(self, runs: Store, fleet: Fleet, transcripts: Transcripts, blobs: Blobs) -> None:
+    def __init__(self, inbox: Inbox, runs: Runs, fleet: Fleet, transcripts: Transcripts, blobs: Blobs) -> None:
+        self.inbox = inbox
         self.runs = runs
         self.fleet = fleet
         self.transcripts = transcripts
@@ -128,7 +127,7 @@ class World(ABC):
         """All rows of all tables, to be compared."""
 
     async def accept(self, new: NewRun) -> Accepted:
-        return await self.runs.accept(new)
+        return await self.inbox.accept(new)
 
     async def ask(
         self,
@@ -167,7 +166,7 @@ class World(ABC):
 
     async def ended(self, *runs: UUID) -> list[FinishedRun]:
         """Their ends, in the order of the question; all of them have ended."""
-        found = {finished.run: finished for finished in await self.runs.outcomes(runs)}
+        found = {finished.run: finished for finished in await self.inbox.outcomes(runs)}
         return [found[run] for run in runs]
 
     async def fence(self, worker: UUID | None = None) -> Sequence[str] | None:
@@ -181,8 +180,13 @@ class InMemoryWorld(World):
         self.clock = ManualClock()
         self.tables = Tables(self.clock)
         self._fleet = InMemoryFleet(self.tables)
-        blobs = InMemoryBlobs(self.tables)
-        super().__init__(InMemoryRuns(self.tables), self._fleet, InMemoryTranscripts(self.tables), blobs)
+        super().__init__(
+            InMemoryInbox(self.tables),
+            InMemoryRuns(self.tables),
+            self._fleet,
+            InMemoryTranscripts(self.tables),
+            InMemoryBlobs(self.tables),
+        )
 
     async def wait(self, seconds: float) -> None:
         self.clock.advance(seconds)
@@ -231,8 +235,13 @@ class PostgresWorld(World):
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        history, blobs = PostgresHistory(database), PostgresBlobs(database)
-        super().__init__(PostgresRuns(database), PostgresFleet(database), history, blobs)
+        super().__init__(
+            PostgresInbox(database),
+            PostgresRuns(database),
+            PostgresFleet(database),
+            PostgresHistory(database),
+            PostgresBlobs(database),
+        )
 
     async def wait(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

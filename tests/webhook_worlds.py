@@ -8,8 +8,8 @@ import orjson
 
 from shared.adapters.inmemory.clock import ManualClock
 from shared.adapters.inmemory.webhooks import InMemoryWebhooks
+from shared.adapters.postgres.inbox import PostgresInbox
 from shared.adapters.postgres.pool import Database
-from shared.adapters.postgres.runs import PostgresRuns
 from shared.adapters.postgres.webhooks import PostgresWebhooks
 from shared.ids import new_id
 from shared.ports.webhooks import Webhooks
@@ -68,7 +68,7 @@ class PostgresWebhookWorld:
 
     async def make(self, target: str = "callback", **body: Any) -> UUID:
         run = new_run()
-        await PostgresRuns(self._database).accept(run)
+        await PostgresInbox(self._database).accept(run)
         made: UUID = await self._database.value(
             "insert into webhooks (run, target, body) values (%s, %s, %s::jsonb) returning id",
             (run.id, target, orjson.dumps(body).decode()),

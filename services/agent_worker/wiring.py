@@ -42,6 +42,7 @@ from shared.adapters.foundation import Foundation, open_foundation
 from shared.adapters.models.open_model import open_models
 from shared.adapters.postgres.blobs import PostgresBlobs
 from shared.adapters.postgres.fleet import PostgresFleet, beating
+from shared.adapters.postgres.inbox import PostgresInbox
 from shared.adapters.postgres.runs import PostgresRuns
 from shared.adapters.postgres.session_figures import PostgresSessionFigures
 from shared.adapters.postgres.workspace_id import check_workspace
@@ -164,7 +165,7 @@ async def open_service(configuration: Configuration, *, wrap: Wrap = _as_it_is) 
             desk=desk,
             hand=hand,
             runs=runs,
-            inbox=runs,
+            inbox=PostgresInbox(foundation.database),
             fleet=fleet,
             watch=watch,
             bulletin=bulletin,

@@ -59,9 +59,9 @@ from shared.adapters.postgres.answers import PostgresAnswers
 from shared.adapters.postgres.api_keys import PostgresApiKeys
 from shared.adapters.postgres.dead_letters import PostgresDeadLetters
 from shared.adapters.postgres.history import PostgresHistory
+from shared.adapters.postgres.inbox import PostgresInbox
 from shared.adapters.postgres.outbox import PostgresOutbox
 from shared.adapters.postgres.records import PostgresRecords
-from shared.adapters.postgres.runs import PostgresRuns
 from shared.adapters.postgres.stock import PostgresStock
 from shared.adapters.postgres.stories import PostgresStories
 from shared.adapters.postgres.webhooks import PostgresWebhooks
@@ -121,14 +121,14 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
                 connections=CONNECTIONS,
             )
         )
-        runs, history = PostgresRuns(foundation.database), PostgresHistory(foundation.database)
+        inbox, history = PostgresInbox(foundation.database), PostgresHistory(foundation.database)
         line = SharedLine(foundation.redis)
         stack.push_async_callback(line.close)
         streams, announcements = RedisRunStreams(foundation.redis, ask=line.ask), RedisAnnouncements(foundation.redis)
         wake_ups = RedisWakeUps(
             foundation.redis, consumer=str(foundation.identity.id), stream_ttl=settings.stream_ttl, ask=line.ask
         )
-        waiting = WaitingRoom(announcements, streams, runs, clock)
+        waiting = WaitingRoom(announcements, streams, inbox, clock)
         watch = RunWatch(announcements, history, clock)
         departure = Departure(watch.rouse_all)
         seats, meter, accepted = Seats(settings.most_streams), Meter(), Counter[str]()
@@ -146,7 +146,7 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             stays := Stays(keyring, clock),
         )
         control = RedisControl(foundation.redis)
-        doorkeeper = Doorkeeper(runs, clock, settings.bounds, accepted)
+        doorkeeper = Doorkeeper(inbox, clock, settings.bounds, accepted)
         intake = Intake(doorkeeper, wake_ups, control, settings.chat)
         front = FrontDesk(
             streams,
@@ -159,7 +159,7 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             partial(
                 end_with_client,
                 others=lambda run: waiting.awaits(run) or watch.follows(run),
-                inbox=runs,
+                inbox=inbox,
                 control=control,
                 wake_ups=wake_ups,
             ),
@@ -167,7 +167,7 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
         assert settings.redis_url is not None  # noqa: S101 - the foundation has refused otherwise
         desk = await stack.enter_async_context(open_late_desk(settings.redis_url))
         records = PostgresRecords(foundation.database)
-        sessions = SessionApi(history, runs, bodies, settings.context_limit, records)
+        sessions = SessionApi(history, inbox, bodies, settings.context_limit, records)
         operator = OperatorApi(
             history=history,
             records=records,
@@ -186,17 +186,17 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             *HealthApi("gateway", partial(readiness, {**foundation.checks, "staying": departure.check})).operations(),
             *MetricsApi(foundation.metrics.text, MEDIA_TYPE, stock).operations(),
             *ChatApi(intake, front, history, bodies).operations(),
-            *OpenAIApi(front, intake, runs, history, bodies, settings.agent).operations(),
+            *OpenAIApi(front, intake, inbox, history, bodies, settings.agent).operations(),
             *JobsApi(desk, records, clock, bodies, repeats).operations(),
             *PluginsApi(bodies).operations(),
             *RecordsApi(records, bodies).operations(),
             *OutboundApi(PostgresOutbox(foundation.database), repeats, bodies, clock).operations(),
-            *UpkeepApi(intake, runs, waiting, records, bodies, settings.idle_minutes, history, repeats).operations(),
+            *UpkeepApi(intake, inbox, waiting, records, bodies, settings.idle_minutes, history, repeats).operations(),
             *NotifyApi(intake, front, bodies, *settings.of_people).operations(),
-            *RunControlApi(runs, history, control, wake_ups, waiting, bodies).operations(),
+            *RunControlApi(inbox, history, control, wake_ups, waiting, bodies).operations(),
             *sessions.operations(),
             *operator.operations(),
-            *DeadApi(PostgresDeadLetters(foundation.database), runs, wake_ups, bodies, terms).operations(),
+            *DeadApi(PostgresDeadLetters(foundation.database), inbox, wake_ups, bodies, terms).operations(),
             *StoryApi(PostgresStories(foundation.database), bodies).operations(),
             *DocumentApi(lambda: operations, foundation.identity.version).operations(),
         ]

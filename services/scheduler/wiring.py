@@ -12,6 +12,7 @@ from services.scheduler.edge.clockwork import Beat, keep_time
 from services.scheduler.settings import Settings
 from shared.actions.cancel_run import end_overdue
 from shared.adapters.foundation import open_foundation
+from shared.adapters.postgres.inbox import PostgresInbox
 from shared.adapters.postgres.leadership import PostgresLeadership
 from shared.adapters.postgres.runs import PostgresRuns
 from shared.adapters.postgres.upkeep import PostgresUpkeep
@@ -55,7 +56,7 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
         queues = await stack.enter_async_context(open_queues(settings.redis_url))
         leadership = PostgresLeadership(settings.database_url)
         stack.push_async_callback(leadership.close)
-        runs = PostgresRuns(foundation.database)
+        runs, inbox = PostgresRuns(foundation.database), PostgresInbox(foundation.database)
         upkeep = PostgresUpkeep(foundation.database)
         bulletin = RedisBulletin(foundation.redis, stream_ttl=settings.stream_ttl, result_ttl=settings.result_ttl)
 
@@ -66,8 +67,8 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
         async def work() -> None:
             asked: dict[str, str] = {}
             beats = (
-                Beat("deadlines", lambda: expire_runs(runs, runs, bulletin), every=timedelta(seconds=1)),
-                Beat("cancels", lambda: end_overdue(runs, runs, bulletin), every=timedelta(seconds=1)),
+                Beat("deadlines", lambda: expire_runs(runs, inbox, bulletin), every=timedelta(seconds=1)),
+                Beat("cancels", lambda: end_overdue(runs, inbox, bulletin), every=timedelta(seconds=1)),
                 Beat("errands", lambda: enqueue_due(queues, clock, asked), every=timedelta(seconds=10)),
                 Beat(
                     "retention",

@@ -24,7 +24,7 @@ from shared.actions.watch_peers import PeerWatch
 from shared.adapters.foundation import Foundation, open_foundation
 from shared.adapters.postgres.deliveries import PostgresDeliveries
 from shared.adapters.postgres.fleet import Beat, PostgresFleet, beating
-from shared.adapters.postgres.runs import PostgresRuns
+from shared.adapters.postgres.inbox import PostgresInbox
 from shared.adapters.postgres.telegram_state import PostgresTelegramState
 from shared.adapters.processes import is_gone
 from shared.adapters.redis.outbound import RedisOutbound
@@ -110,7 +110,7 @@ class Bridge:
         door = Doorway(
             bot=bot.id,
             account=account,
-            inbox=Doorkeeper(PostgresRuns(database), self._clock, settings.bounds),
+            inbox=Doorkeeper(PostgresInbox(database), self._clock, settings.bounds),
             wake_ups=RedisWakeUps(redis, consumer=str(me), stream_ttl=settings.stream_ttl),
             deliveries=deliveries,
             people=settings.people,

@@ -125,21 +125,21 @@ async def test_open_runs_are_counted_by_principal(world: World) -> None:
     """What has ended counts no more, whatever waits for a person does."""
     for name, principal in (("a", "key:1"), ("b", "key:1"), ("c", "key:2")):
         await world.accept(new_run(address=address(name, principal=principal)))
-    assert dict(await world.runs.open_runs()) == {"key:1": 2, "key:2": 1}
+    assert dict(await world.inbox.open_runs()) == {"key:1": 2, "key:2": 1}
     claim = await world.claim("c")
     await world.store(claim, final_write(claim))
     await world.claim("a")
 
-    assert dict(await world.runs.open_runs()) == {"key:1": 2}
+    assert dict(await world.inbox.open_runs()) == {"key:1": 2}
 
 
 async def test_what_opens_no_further_run_is_known_before(world: World) -> None:
     """At a bound a repeated request still gets its run, and the answer to a question still arrives."""
     await world.accept(new_run(conversation="other", idempotency=key()))
     claim = await with_question(world)
-    assert await world.runs.adds_nothing(new_run(idempotency=key(body=b"whatever")))
-    assert await world.runs.adds_nothing(new_run("yes", sender=claim.sender))
+    assert await world.inbox.adds_nothing(new_run(idempotency=key(body=b"whatever")))
+    assert await world.inbox.adds_nothing(new_run("yes", sender=claim.sender))
 
-    assert not await world.runs.adds_nothing(new_run(idempotency=key("k2"), sender="somebody else"))
-    assert not await world.runs.adds_nothing(new_run(sender=claim.sender, when_busy="interrupt"))
-    assert not await world.runs.adds_nothing(new_run(conversation="other"))
+    assert not await world.inbox.adds_nothing(new_run(idempotency=key("k2"), sender="somebody else"))
+    assert not await world.inbox.adds_nothing(new_run(sender=claim.sender, when_busy="interrupt"))
+    assert not await world.inbox.adds_nothing(new_run(conversation="other"))

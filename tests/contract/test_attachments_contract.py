@@ -197,7 +197,7 @@ async def test_a_reset_leaves_what_stands_in_line_whole(world: World) -> None:
     first = await world.claim()
     new = new_run("look", attachments=[CAT])
     await world.accept(new)
-    assert await world.runs.reset(CONVERSATION, new_id(), source="http", sender="anna") is not None
+    assert await world.inbox.reset(CONVERSATION, new_id(), source="http", sender="anna") is not None
 
     claim = await world.claim()
     assert claim.session.id != first.session.id

@@ -27,10 +27,10 @@ async def test_a_run_that_nobody_has_in_hand_ends_at_once(world: World) -> None:
     """It never gets to a model, and the line goes on without it."""
     first = await world.accept(new_run("one"))
     await world.accept(new_run("two"))
-    answer = await world.runs.cancel(first.run, reason="Anna stopped it.")
+    answer = await world.inbox.cancel(first.run, reason="Anna stopped it.")
 
     assert (answer.status, answer.run, answer.conversation) == ("cancelled", first.run, CONVERSATION)
-    (finished,) = await world.runs.outcomes([first.run])
+    (finished,) = await world.inbox.outcomes([first.run])
     assert (finished.outcome["state"], finished.outcome["error"]) == ("cancelled", "Anna stopped it.")
     taken = await world.claim()
     assert [body["content"] for body in bodies(taken)] == ["two"]
@@ -41,15 +41,15 @@ async def test_a_run_in_hand_is_asked_to_end(world: World) -> None:
     accepted = await world.accept(new_run())
     claim = await world.claim()
     assert await world.runs.cancels({CONVERSATION: claim.epoch}) == {}
-    answers = [await world.runs.cancel(accepted.run, reason=reason) for reason in ("one", "two")]
+    answers = [await world.inbox.cancel(accepted.run, reason=reason) for reason in ("one", "two")]
 
     assert [answer.status for answer in answers] == ["asked", "asked"]
-    assert list(await world.runs.outcomes([accepted.run])) == []
+    assert list(await world.inbox.outcomes([accepted.run])) == []
     assert await world.runs.cancels({CONVERSATION: claim.epoch, "other": 1}) == {CONVERSATION: "one"}
     assert await world.runs.cancels({CONVERSATION: claim.epoch - 1}) == {}
     await world.store(claim, final_write(claim, ending=ending(claim, "", state="cancelled")))
     assert await world.runs.cancels({CONVERSATION: claim.epoch}) == {}
-    assert (await world.runs.cancel(accepted.run, reason="three")).status == "ended"
+    assert (await world.inbox.cancel(accepted.run, reason="three")).status == "ended"
 
 
 async def test_a_cancel_is_known_to_the_heir(world: World) -> None:
@@ -57,7 +57,7 @@ async def test_a_cancel_is_known_to_the_heir(world: World) -> None:
     await world.accept(new_run())
     claim = await world.claim()
     assert claim.cancel_asked is None
-    await world.runs.cancel(claim.run, reason="Anna stopped it.")
+    await world.inbox.cancel(claim.run, reason="Anna stopped it.")
     await world.runs.hand_back(CONVERSATION, worker=world.me, epoch=claim.epoch)
 
     assert (await world.claim()).cancel_asked == "Anna stopped it."
@@ -66,13 +66,13 @@ async def test_a_cancel_is_known_to_the_heir(world: World) -> None:
 async def test_who_hangs_up_ends_a_run_of_their_own_like_any_cancel(world: World) -> None:
     """At once while nobody has it in hand, else its worker is told."""
     first, second = await world.accept(new_run("one")), await world.accept(new_run("two"))
-    assert (await world.runs.hang_up(first.run, reason="Gone.")).status == "cancelled"
+    assert (await world.inbox.hang_up(first.run, reason="Gone.")).status == "cancelled"
     claim = await world.claim()
     assert claim.run == second.run
-    assert (await world.runs.hang_up(second.run, reason="Gone.")).status == "asked"
+    assert (await world.inbox.hang_up(second.run, reason="Gone.")).status == "asked"
     assert await world.runs.cancels({CONVERSATION: claim.epoch}) == {CONVERSATION: "Gone."}
-    assert (await world.runs.hang_up(first.run, reason="Gone.")).status == "ended"
-    assert (await world.runs.hang_up(new_id(), reason="Gone.")).status == "unknown"
+    assert (await world.inbox.hang_up(first.run, reason="Gone.")).status == "ended"
+    assert (await world.inbox.hang_up(new_id(), reason="Gone.")).status == "unknown"
 
 
 async def test_who_hangs_up_does_not_end_a_run_that_answers_others_too(world: World) -> None:
@@ -82,16 +82,16 @@ async def test_who_hangs_up_does_not_end_a_run_that_answers_others_too(world: Wo
     round_ = write(claim, messages=[results(("c0", "Error: no"))], step=2, stage="model", absorb=True)
     assert len((await world.written(claim, round_)).absorbed) == 1
     for run in (claim.run, other.run):
-        assert (await world.runs.hang_up(run, reason="Gone.")).status == "shared"
+        assert (await world.inbox.hang_up(run, reason="Gone.")).status == "shared"
     assert await world.runs.cancels({CONVERSATION: claim.epoch}) == {}
-    assert (await world.runs.cancel(other.run, reason="x")).status == "asked"  # who says so by name means it
+    assert (await world.inbox.cancel(other.run, reason="x")).status == "asked"  # who says so by name means it
 
 
 async def test_what_is_not_there_can_not_be_cancelled(world: World) -> None:
     """And nothing is changed by it."""
     before = await world.everything()
     unknown = new_id()
-    answer = await world.runs.cancel(unknown, reason="x")
+    answer = await world.inbox.cancel(unknown, reason="x")
 
     assert (answer.status, answer.run, answer.conversation) == ("unknown", unknown, "")
     assert await world.everything() == before
@@ -104,14 +104,14 @@ async def test_what_has_ended_stays_as_it_ended(world: World) -> None:
     await world.store(claim, final_write(claim))
     before = await world.everything()
 
-    assert (await world.runs.cancel(claim.run, reason="x")).status == "ended"
+    assert (await world.inbox.cancel(claim.run, reason="x")).status == "ended"
     assert await world.everything() == before
 
 
 async def test_a_waiting_run_is_cancelled_at_once(world: World) -> None:
     """Nobody has it in hand, and its history is closed."""
     claim = await with_question(world)
-    assert (await world.runs.cancel(claim.run, reason="Anna stopped it.")).status == "cancelled"
+    assert (await world.inbox.cancel(claim.run, reason="Anna stopped it.")).status == "cancelled"
 
     roles = [body["role"] for body in await world.messages(claim.session.id)]
     assert roles == ["user", "assistant", "tool_results", "assistant"]
@@ -122,7 +122,7 @@ async def test_a_run_whose_owner_died_ends_at_once(world: World) -> None:
     """Nobody is there who could be asked."""
     claim = await with_tools_open(world)
     await world.fence()
-    answer = await world.runs.cancel(claim.run, reason="Anna stopped it.")
+    answer = await world.inbox.cancel(claim.run, reason="Anna stopped it.")
 
     assert answer.status == "cancelled"
     assert await world.ask(worker=await world.hire()) == "nothing"
@@ -133,13 +133,13 @@ async def test_a_merged_run_stands_for_its_leader(world: World) -> None:
     first = await world.accept(chat_message("one"))
     second = await world.accept(chat_message("two"))
     claim = await world.claim(CHAT)
-    asked = await world.runs.cancel(second.run, reason="Anna stopped it.")
+    asked = await world.inbox.cancel(second.run, reason="Anna stopped it.")
     assert (asked.status, asked.run) == ("asked", first.run)
     assert await world.runs.cancels({CHAT: claim.epoch}) == {CHAT: "Anna stopped it."}
     await world.wait(0.01)
     await world.runs.cancel_overdue(older_than=NO_TIME, limit=9)
 
-    ended = await world.runs.cancel(second.run, reason="x")
+    ended = await world.inbox.cancel(second.run, reason="x")
     assert (ended.status, ended.run) == ("ended", first.run)
     outcomes = await world.ended(first.run, second.run)
     assert [one.outcome["state"] for one in outcomes] == ["cancelled", "cancelled"]
@@ -150,13 +150,13 @@ async def test_a_worker_that_does_not_heed_a_cancel_loses_the_run(world: World) 
     claim = await with_tools_open(world)
     other = await world.accept(new_run("busy", conversation="b"))
     await world.claim("b")
-    await world.runs.cancel(claim.run, reason="Anna stopped it.")
+    await world.inbox.cancel(claim.run, reason="Anna stopped it.")
     await world.wait(0.02)
     assert list(await world.runs.cancel_overdue(older_than=timedelta(minutes=1), limit=9)) == []
     assert list(await world.runs.cancel_overdue(older_than=NO_TIME, limit=9)) == [(claim.run, CONVERSATION)]
     assert list(await world.runs.cancel_overdue(older_than=NO_TIME, limit=9)) == []
 
-    (finished,) = await world.runs.outcomes([claim.run, other.run])
+    (finished,) = await world.inbox.outcomes([claim.run, other.run])
     assert (finished.outcome["state"], finished.outcome["error"]) == ("cancelled", "Anna stopped it.")
     assert list(await world.runs.overtaken({CONVERSATION: claim.epoch}, worker=world.me)) == [CONVERSATION]
     before = await world.everything()
@@ -171,7 +171,7 @@ async def test_only_so_many_are_ended_at_a_time(world: World) -> None:
     for name in ("a", "b", "c"):
         accepted = await world.accept(new_run(conversation=name))
         await world.claim(name)
-        await world.runs.cancel(accepted.run, reason="x")
+        await world.inbox.cancel(accepted.run, reason="x")
     await world.wait(0.01)
     ended = [await world.runs.cancel_overdue(older_than=NO_TIME, limit=2) for _ in range(3)]
 
@@ -185,7 +185,7 @@ async def test_a_cancel_and_the_end_meet_in_one_outcome(world: World) -> None:
         accepted = await world.accept(new_run(conversation=name, webhook="callback"))
         claim = await world.claim(name)
         _, stored = await asyncio.gather(
-            world.runs.cancel(accepted.run, reason="x"), world.written(claim, final_write(claim))
+            world.inbox.cancel(accepted.run, reason="x"), world.written(claim, final_write(claim))
         )
         assert stored.more is False
     assert len(await world.webhooks()) == 5

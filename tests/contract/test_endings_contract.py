@@ -36,7 +36,7 @@ async def test_a_run_nobody_took_fails_at_its_deadline(world: World) -> None:
 
     assert list(await world.runs.expire(limit=10)) == [late.run]
     assert list(await world.runs.expire(limit=10)) == []
-    (finished,) = await world.runs.outcomes([late.run])
+    (finished,) = await world.inbox.outcomes([late.run])
     assert (finished.outcome["state"], finished.outcome["reply"]) == ("failed", "")
     assert finished.outcome["error"]
     assert finished.terminal == terminal_id(0)
@@ -94,14 +94,14 @@ async def test_a_reset_closes_the_session_and_cancels_what_runs(world: World) ->
     claim = await world.claim()
     await world.accept(new_run("two"))
     reset_id = new_id()
-    reset = await world.runs.reset(CONVERSATION, reset_id, source="http", sender="anna")
+    reset = await world.inbox.reset(CONVERSATION, reset_id, source="http", sender="anna")
     assert reset is not None
     assert (reset.session, list(reset.cancelled)) == (claim.session.id, [claim.run])
-    again = await world.runs.reset(CONVERSATION, reset_id, source="http", sender="anna")
+    again = await world.inbox.reset(CONVERSATION, reset_id, source="http", sender="anna")
     assert again is not None
     assert (again.session, list(again.cancelled)) == (claim.session.id, [])
 
-    (finished,) = await world.runs.outcomes([claim.run])
+    (finished,) = await world.inbox.outcomes([claim.run])
     assert (finished.outcome["state"], finished.terminal) == ("cancelled", terminal_id(claim.epoch))
     following = await world.claim()
     assert (following.text, following.ordinal) == ("two", 2)
@@ -116,14 +116,14 @@ async def test_a_session_is_closed_for_resting_only_while_it_rests(world: World)
     claim = await world.claim()
 
     async def reset(rested: timedelta) -> Reset | None:
-        return await world.runs.reset(CONVERSATION, new_id(), source="http", sender="operator", rested=rested)
+        return await world.inbox.reset(CONVERSATION, new_id(), source="http", sender="operator", rested=rested)
 
     assert await reset(timedelta(0)) is None
     await world.store(claim, final_write(claim))
     assert await reset(timedelta(hours=1)) is None
     late = await world.accept(new_run("two"))
     assert await reset(timedelta(0)) is None
-    assert [finished.run for finished in await world.runs.outcomes([late.run])] == []
+    assert [finished.run for finished in await world.inbox.outcomes([late.run])] == []
     following = await world.claim()
     assert (following.run, following.session.id) == (late.run, claim.session.id)
     await world.store(following, final_write(following))
@@ -135,7 +135,7 @@ async def test_a_session_is_closed_for_resting_only_while_it_rests(world: World)
 async def test_a_session_that_is_closed_ends_with_no_open_tool_call(world: World) -> None:
     """It is still read: by people, and by whoever draws memories from it."""
     claim = await with_tools_open(world)
-    assert await world.runs.reset(CONVERSATION, new_id(), source="http", sender="anna") is not None
+    assert await world.inbox.reset(CONVERSATION, new_id(), source="http", sender="anna") is not None
 
     told = [body for body in await world.messages(claim.session.id)]
     assert [body["role"] for body in told] == ["user", "assistant", "tool_results", "assistant"]
@@ -145,13 +145,13 @@ async def test_a_session_that_is_closed_ends_with_no_open_tool_call(world: World
 
 async def test_a_reset_of_nothing_says_so(world: World) -> None:
     """Resetting twice is no fault."""
-    assert await world.runs.reset("cli", new_id(), source="cli", sender="me") is None
+    assert await world.inbox.reset("cli", new_id(), source="cli", sender="me") is None
     await world.accept(new_run())
-    assert await world.runs.reset(CONVERSATION, new_id(), source="cli", sender="me") is None
+    assert await world.inbox.reset(CONVERSATION, new_id(), source="cli", sender="me") is None
     claim = await world.claim()
     await world.store(claim, final_write(claim))
-    assert await world.runs.reset(CONVERSATION, new_id(), source="cli", sender="me") is not None
-    assert await world.runs.reset(CONVERSATION, new_id(), source="cli", sender="me") is None
+    assert await world.inbox.reset(CONVERSATION, new_id(), source="cli", sender="me") is not None
+    assert await world.inbox.reset(CONVERSATION, new_id(), source="cli", sender="me") is None
 
 
 # whoever ends it
@@ -178,9 +178,9 @@ async def _ends(world: World, how: str, new: NewRun) -> FinishedRun:
             await _twice(lambda: world.runs.expire(limit=9))
         case "cancelled":
             await world.runs.hand_back(key, worker=world.me, epoch=claim.epoch)
-            await _twice(lambda: world.runs.cancel(claim.run, reason="Anna stopped it."))
+            await _twice(lambda: world.inbox.cancel(claim.run, reason="Anna stopped it."))
         case "overdue":
-            await world.runs.cancel(claim.run, reason="Anna stopped it.")
+            await world.inbox.cancel(claim.run, reason="Anna stopped it.")
             await world.wait(0.01)
             await _twice(lambda: world.runs.cancel_overdue(older_than=timedelta(0), limit=9))
         case "interrupted":
@@ -188,11 +188,11 @@ async def _ends(world: World, how: str, new: NewRun) -> FinishedRun:
             await world.store(claim, write(claim, waiting=waiting()))
             await world.accept(replace(new, id=new_id(), when_busy="interrupt", webhook=None))
         case "reset":
-            await _twice(lambda: world.runs.reset(key, reset, source="cli", sender="anna"))
+            await _twice(lambda: world.inbox.reset(key, reset, source="cli", sender="anna"))
         case _:
             await world.fence()
             await killed(world, key, 3)
-    (finished,) = await world.runs.outcomes([claim.run])
+    (finished,) = await world.inbox.outcomes([claim.run])
     return finished
 
 
@@ -243,7 +243,7 @@ async def test_nothing_goes_out_that_nobody_wants(world: World, how: str) -> Non
 async def test_a_message_that_was_never_claimed_is_posted_too(world: World) -> None:
     """It has no session yet, and the caller waits all the same."""
     accepted = await world.accept(new_run(webhook="callback"))
-    await world.runs.cancel(accepted.run, reason="Anna stopped it.")
+    await world.inbox.cancel(accepted.run, reason="Anna stopped it.")
 
     (posted,) = await world.webhooks()
     assert "session_id" not in posted.body
@@ -311,7 +311,7 @@ async def test_an_act_without_a_result_is_in_doubt_and_that_is_said(world: World
 
     assert stored.outcome is not None
     assert stored.outcome["notices"] == [DOUBT]
-    (finished,) = await world.runs.outcomes([claim.run])
+    (finished,) = await world.inbox.outcomes([claim.run])
     assert finished.outcome == stored.outcome
     assert [row.text for row in await world.deliveries()] == ["hi", DOUBT]
     assert await world.written(claim, end) == stored
@@ -349,9 +349,9 @@ async def test_a_round_of_which_nothing_was_begun_leaves_no_doubt(world: World, 
             await world.runs.hand_back(CHAT, worker=world.me, epoch=claim.epoch, unbegun=True)
             taken = await world.claim(CHAT)
             assert list(taken.effects) == []
-    await world.runs.reset(CHAT, new_id(), source="cli", sender="anna")
+    await world.inbox.reset(CHAT, new_id(), source="cli", sender="anna")
 
-    (finished,) = await world.runs.outcomes([claim.run])
+    (finished,) = await world.inbox.outcomes([claim.run])
     assert "notices" not in finished.outcome
     assert await world.deliveries() == []
 
@@ -362,15 +362,15 @@ async def test_an_end_from_outside_says_what_is_in_doubt(world: World, who: str)
     claim = await _acting(world)
     match who:
         case "reset":
-            await world.runs.reset(CHAT, new_id(), source="cli", sender="anna")
+            await world.inbox.reset(CHAT, new_id(), source="cli", sender="anna")
         case "cancel":
             await world.fence()
-            await world.runs.cancel(claim.run, reason="Anna stopped it.")
+            await world.inbox.cancel(claim.run, reason="Anna stopped it.")
         case _:
             await world.fence()
             await killed(world, CHAT, 3)
 
-    (finished,) = await world.runs.outcomes([claim.run])
+    (finished,) = await world.inbox.outcomes([claim.run])
     assert finished.outcome["notices"] == [DOUBT]
     assert [row.text for row in await world.deliveries()][-1] == DOUBT
 

@@ -112,7 +112,7 @@ async def test_merging_stops_at_a_gap(world: World) -> None:
     await world.accept(chat_message("one"))
     between = await world.accept(chat_message("two"))
     await world.accept(chat_message("three"))
-    await world.runs.cancel(between.run, reason="x")
+    await world.inbox.cancel(between.run, reason="x")
 
     assert bodies(await world.claim(CHAT))[0]["content"] == "one"
 

@@ -53,11 +53,11 @@ async def test_a_claim_that_was_lost_writes_nothing_anywhere(world: World, how: 
         case "fenced":
             await world.fence()
         case "cancelled":
-            await world.runs.cancel(claim.run, reason="x")
+            await world.inbox.cancel(claim.run, reason="x")
             await world.wait(0.01)
             await world.runs.cancel_overdue(older_than=NO_TIME, limit=9)
         case "reset":
-            await world.runs.reset(CONVERSATION, new_id(), source="cli", sender="anna")
+            await world.inbox.reset(CONVERSATION, new_id(), source="cli", sender="anna")
         case _:
             worker = await world.hire()
     before = await world.everything()

@@ -103,7 +103,7 @@ async def test_a_claim_that_moved_on_writes_nothing(world: World, moved: str) ->
         case "claimed anew":
             await world.claim()
         case "reset":
-            await world.runs.reset(CONVERSATION, new_id(), source="http", sender="anna")
+            await world.inbox.reset(CONVERSATION, new_id(), source="http", sender="anna")
         case "expired":
             await world.wait(0.1)
             await world.runs.expire(limit=10)
@@ -114,7 +114,7 @@ async def test_a_claim_that_moved_on_writes_nothing(world: World, moved: str) ->
     with pytest.raises(LostClaim):
         await world.store(claim, final_write(claim, "late"))
 
-    assert not any(outcome.outcome["reply"] == "late" for outcome in await world.runs.outcomes([claim.run]))
+    assert not any(outcome.outcome["reply"] == "late" for outcome in await world.inbox.outcomes([claim.run]))
 
 
 async def test_results_are_stored_as_they_come_and_never_overwritten(world: World) -> None:
@@ -221,9 +221,9 @@ async def test_the_outcome_is_told_as_it_was_stored(world: World) -> None:
     """People who wait get exactly what the transaction held."""
     await world.accept(new_run())
     claim = await world.claim()
-    assert list(await world.runs.outcomes([claim.run])) == []
+    assert list(await world.inbox.outcomes([claim.run])) == []
     await world.store(claim, final_write(claim, "hi"))
-    (finished,) = await world.runs.outcomes([claim.run, new_id()])
+    (finished,) = await world.inbox.outcomes([claim.run, new_id()])
 
     assert (finished.run, finished.conversation, finished.terminal) == (
         claim.run,

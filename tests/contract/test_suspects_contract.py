@@ -27,7 +27,7 @@ async def test_a_fence_books_calls_whose_conversation_moved_on(world: World) -> 
     """A reset frees the conversation, but the call that was out is still out when its worker dies."""
     await world.accept(new_run())
     claim = await world.claim()
-    await world.runs.reset(CONVERSATION, new_id(), source="http", sender="anna")
+    await world.inbox.reset(CONVERSATION, new_id(), source="http", sender="anna")
     await world.fence()
 
     (booked,) = await world.booked()
@@ -126,7 +126,7 @@ async def test_the_fourth_death_is_the_end(world: World) -> None:
     await killed(world, CHAT, 1)
     second = await world.accept(chat_message("next", sender="bert"))
     await killed(world, CHAT, 3)
-    (finished,) = await world.runs.outcomes([first.run, second.run])
+    (finished,) = await world.inbox.outcomes([first.run, second.run])
 
     assert (finished.outcome["state"], finished.outcome["reply"]) == ("dead", "")
     assert finished.outcome["error"].startswith("Four processes died")
@@ -145,7 +145,7 @@ async def test_a_dead_run_that_had_acted_leaves_a_whole_history(world: World) ->
     claim = await with_tools_open(world)
     await world.fence()
     await killed(world, CONVERSATION, 3)
-    (finished,) = await world.runs.outcomes([claim.run])
+    (finished,) = await world.inbox.outcomes([claim.run])
 
     assert finished.outcome["state"] == "dead"
     (notice,) = finished.outcome["notices"]

@@ -40,7 +40,7 @@ async def test_a_line_behind_a_run_that_waits_is_no_orphan(world: World) -> None
     await world.accept(new_run("later", sender="bert"))
     await world.wait(0.01)
     assert list(await world.runs.orphans(older_than=NO_TIME, limit=9)) == []
-    await world.runs.cancel(claim.run, reason="x")
+    await world.inbox.cancel(claim.run, reason="x")
 
     assert list(await world.runs.orphans(older_than=NO_TIME, limit=9)) == [CONVERSATION]
 
@@ -65,7 +65,7 @@ async def test_a_claim_that_was_overtaken_is_known(world: World) -> None:
     first, second = await world.claim("a"), await world.claim("b")
     held = {"a": first.epoch, "b": second.epoch, "unknown": 1}
     assert list(await world.runs.overtaken(held, worker=world.me)) == []
-    await world.runs.reset("a", new_id(), source="http", sender="x")
+    await world.inbox.reset("a", new_id(), source="http", sender="x")
     assert list(await world.runs.overtaken(held, worker=world.me)) == ["a"]
 
 

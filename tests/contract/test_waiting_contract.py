@@ -134,12 +134,12 @@ async def test_a_decision_by_id_is_taken_once(world: World) -> None:
     """A button may be pressed twice, by two people."""
     one = asked()
     claim = await with_question(world, None, one)
-    first = await world.runs.decide(one.id, allows=True, answer="ok", by="anna")
-    again = await world.runs.decide(one.id, allows=False, answer="no", by="bert")
+    first = await world.inbox.decide(one.id, allows=True, answer="ok", by="anna")
+    again = await world.inbox.decide(one.id, allows=False, answer="no", by="bert")
 
     assert (first.status, first.run, first.conversation) == ("resumed", claim.run, CONVERSATION)
     assert (again.status, again.run) == ("gone", claim.run)
-    assert (await world.runs.decide(new_id(), allows=True, answer="", by="anna")).status == "unknown"
+    assert (await world.inbox.decide(new_id(), allows=True, answer="", by="anna")).status == "unknown"
     (approval,) = (await world.claim()).approvals
     assert (approval.state, approval.answer) == ("allowed", "ok")
 
@@ -149,11 +149,11 @@ async def test_a_run_goes_on_when_the_last_question_is_decided(world: World, wak
     """Each call of a round is asked about by itself."""
     one, two = asked(0), asked(1, tool="write")
     claim = await with_question(world, None, one, two, wake_in=wake_in)
-    assert (await world.runs.decide(two.id, allows=False, answer="not that", by="anna")).status == "decided"
+    assert (await world.inbox.decide(two.id, allows=False, answer="not that", by="anna")).status == "decided"
     assert await world.ask() == "nothing"
-    (question,) = await world.runs.questions([claim.run])
+    (question,) = await world.inbox.questions([claim.run])
     assert list(question.approvals) == [(one.id, "exec")]
-    assert (await world.runs.decide(one.id, allows=True, answer="ok", by="anna")).status == "resumed"
+    assert (await world.inbox.decide(one.id, allows=True, answer="ok", by="anna")).status == "resumed"
 
     taken = await world.claim()
     assert [(row.call_index, row.state) for row in taken.approvals] == [(0, "allowed"), (1, "denied")]
@@ -163,7 +163,7 @@ async def test_a_text_decides_all_that_is_still_open(world: World) -> None:
     """Nobody answers the same question twice."""
     one, two = asked(0), asked(1)
     await with_question(world, None, one, two)
-    await world.runs.decide(one.id, allows=False, answer="no", by="anna")
+    await world.inbox.decide(one.id, allows=False, answer="no", by="anna")
     await world.accept(new_run("yes"))
 
     assert [row.state for row in (await world.claim()).approvals] == ["denied", "allowed"]
@@ -174,12 +174,12 @@ async def test_what_a_run_asks_can_be_looked_up(world: World) -> None:
     one, two = asked(0, question="May I run it?"), asked(1, question="And write?", tool="write")
     claim = await with_question(world, None, one, two)
     await world.accept(new_run(conversation="b"))
-    (question,) = await world.runs.questions([claim.run, new_id()])
+    (question,) = await world.inbox.questions([claim.run, new_id()])
 
     assert (question.run, question.session, question.text) == (claim.run, claim.session.id, "May I run it?\nAnd write?")
     assert list(question.approvals) == [(one.id, "exec"), (two.id, "write")]
     await world.accept(new_run("no"))
-    assert list(await world.runs.questions([claim.run])) == []
+    assert list(await world.inbox.questions([claim.run])) == []
 
 
 async def test_a_merged_run_asks_what_its_leader_asks(world: World) -> None:
@@ -191,7 +191,7 @@ async def test_a_merged_run_asks_what_its_leader_asks(world: World) -> None:
     await world.store(claim, step)
     await world.store(claim, write(claim, waiting=waiting()))
 
-    (question,) = await world.runs.questions([second.run])
+    (question,) = await world.inbox.questions([second.run])
     assert (question.run, question.session) == (second.run, claim.session.id)
 
 
@@ -201,7 +201,7 @@ async def test_the_deadline_pauses_while_a_run_waits(world: World) -> None:
     await with_question(world, new_run(deadline=timedelta(seconds=3)), one)
     await world.wait(3.1)
     assert list(await world.runs.expire(limit=9)) == []
-    await world.runs.decide(one.id, allows=True, answer="ok", by="anna")
+    await world.inbox.decide(one.id, allows=True, answer="ok", by="anna")
     taken = await world.claim()
 
     assert timedelta(0) < taken.time_left <= timedelta(seconds=3)
@@ -233,10 +233,10 @@ async def test_an_answer_that_comes_too_late_is_a_message(world: World) -> None:
     taken = await world.claim()
     assert [row.state for row in taken.approvals] == ["pending"]
 
-    assert (await world.runs.decide(one.id, allows=True, answer="ok", by="anna")).status == "gone"
+    assert (await world.inbox.decide(one.id, allows=True, answer="ok", by="anna")).status == "gone"
     late = await world.accept(new_run("yes"))
     assert (late.state, late.into) == ("accepted", None)
-    assert list(await world.runs.questions([claim.run])) == []
+    assert list(await world.inbox.questions([claim.run])) == []
 
 
 async def test_a_wait_sent_twice_waits_and_asks_once(world: World) -> None:
@@ -250,7 +250,7 @@ async def test_a_wait_sent_twice_waits_and_asks_once(world: World) -> None:
 
     assert first == again
     assert [row.text for row in await world.deliveries()] == ["May I?"]
-    (question,) = await world.runs.questions([claim.run])
+    (question,) = await world.inbox.questions([claim.run])
     assert len(question.approvals) == 1
     await world.accept(chat_message("yes"))
     heir = await world.hire()
@@ -294,11 +294,11 @@ async def test_a_reset_ends_a_run_that_waits(world: World) -> None:
     one = asked()
     claim = await with_question(world, None, one)
     await world.accept(new_run("next", sender="bert"))
-    reset = await world.runs.reset(CONVERSATION, new_id(), source="http", sender="anna")
+    reset = await world.inbox.reset(CONVERSATION, new_id(), source="http", sender="anna")
 
     assert reset is not None
     assert list(reset.cancelled) == [claim.run]
-    assert (await world.runs.decide(one.id, allows=True, answer="ok", by="anna")).status == "gone"
+    assert (await world.inbox.decide(one.id, allows=True, answer="ok", by="anna")).status == "gone"
     assert await world.approvals(claim.run) == ["void"]
     roles = [body["role"] for body in await world.messages(claim.session.id)]
     assert roles == ["user", "assistant", "tool_results", "assistant"]
@@ -314,9 +314,9 @@ async def test_who_interrupts_a_run_that_waits_takes_its_place(world: World) -> 
     new = await world.accept(new_run("never mind", when_busy="interrupt"))
 
     assert (new.state, new.into, new.cancels) == ("accepted", None, None)
-    (finished,) = await world.runs.outcomes([claim.run])
+    (finished,) = await world.inbox.outcomes([claim.run])
     assert finished.outcome["state"] == "cancelled"
-    assert (await world.runs.decide(one.id, allows=True, answer="ok", by="anna")).status == "gone"
+    assert (await world.inbox.decide(one.id, allows=True, answer="ok", by="anna")).status == "gone"
     taken = await world.claim()
     assert taken.text == "never mind"
     assert [body["role"] for body in bodies(taken)] == ["user", "assistant", "tool_results", "assistant", "user"]
@@ -328,7 +328,7 @@ async def test_a_run_that_is_to_end_does_not_begin_to_wait(world: World) -> None
     claim = await world.claim(CHAT)
     step = write(claim, messages=[said("", call("exec"))], settle=settlement(claim), step=1, stage="tools")
     await world.store(claim, step)
-    await world.runs.cancel(claim.run, reason="Anna stopped it.")
+    await world.inbox.cancel(claim.run, reason="Anna stopped it.")
     await world.accept(chat_message("next"))
     wait = write(claim, waiting=waiting(parts=["May I?"]))
     stored, again = await world.written(claim, wait), await world.written(claim, wait)
@@ -336,7 +336,7 @@ async def test_a_run_that_is_to_end_does_not_begin_to_wait(world: World) -> None
     assert stored == again
     assert stored.more is True
     assert stored.outcome is not None
-    (finished,) = await world.runs.outcomes([claim.run])
+    (finished,) = await world.inbox.outcomes([claim.run])
     assert finished.outcome == stored.outcome
     assert (finished.outcome["state"], finished.outcome["error"]) == ("cancelled", "Anna stopped it.")
     assert await world.deliveries() == []

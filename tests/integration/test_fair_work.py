@@ -11,8 +11,8 @@ import pytest
 from redis.asyncio import Redis
 
 from shared.actions.accept_message import accept_message
+from shared.adapters.postgres.inbox import PostgresInbox
 from shared.adapters.postgres.pool import Database
-from shared.adapters.postgres.runs import PostgresRuns
 from shared.adapters.redis.wake_ups import RedisWakeUps
 from tests.builders import address, new_run
 from tests.bus_worlds import HOUR
@@ -43,7 +43,7 @@ class Door:
     """Accepts messages of any principal, as every door does."""
 
     def __init__(self, database: Database, client: Redis) -> None:
-        self._runs = PostgresRuns(database)
+        self._inbox = PostgresInbox(database)
         self._wake_ups = RedisWakeUps(client, consumer="test", stream_ttl=HOUR)
 
     async def send(self, script: str, count: int, principal: str) -> list[UUID]:
@@ -52,7 +52,7 @@ class Door:
         for number in range(count):
             where = address(f"http:{principal}:{script}{number}", principal=principal)
             new = new_run(f"[[script:{script} {number}]]", address=where)
-            runs.append((await accept_message(new, inbox=self._runs, wake_ups=self._wake_ups)).run)
+            runs.append((await accept_message(new, inbox=self._inbox, wake_ups=self._wake_ups)).run)
         return runs
 
 

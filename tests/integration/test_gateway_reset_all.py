@@ -9,9 +9,9 @@ from starlette.types import Message
 from services.gateway.edge.bodies import Bodies
 from services.gateway.edge.session_api import SessionApi
 from shared.adapters.postgres.history import PostgresHistory
+from shared.adapters.postgres.inbox import PostgresInbox
 from shared.adapters.postgres.pool import Database
 from shared.adapters.postgres.records import PostgresRecords
-from shared.adapters.postgres.runs import PostgresRuns
 from shared.domain.api_key import ApiKey
 
 CONVERSATIONS = """
@@ -36,7 +36,7 @@ async def test_all_sessions_are_closed_however_many_there_are(database: Database
     for key in ("phone", "other"):
         await database.rows(CONVERSATIONS, (key,))
     await database.rows(SESSIONS)
-    api = SessionApi(PostgresHistory(database), PostgresRuns(database), Bodies("Lucyd"), 0, PostgresRecords(database))
+    api = SessionApi(PostgresHistory(database), PostgresInbox(database), Bodies("Lucyd"), 0, PostgresRecords(database))
     answer = await _reset(api, "phone", "all")
     assert (answer["reset"], answer["target"], answer["count"]) == (True, "all", 450)
     assert (await _reset(api, "phone", "all"))["count"] == 0

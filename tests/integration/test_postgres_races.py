@@ -122,20 +122,20 @@ class Town:
     async def stops(self) -> None:
         while not self.over.is_set():
             if self.sent and self.chance.random() < 0.3:
-                await self.world.runs.cancel(self.chance.choice(self.sent), reason="x")
+                await self.world.inbox.cancel(self.chance.choice(self.sent), reason="x")
             await self.world.runs.cancel_overdue(older_than=NO_TIME, limit=9)
             await asyncio.sleep(0.01)
 
     async def answers(self) -> None:
         while not self.over.is_set():
-            for question in await self.world.runs.questions(self.sent):
+            for question in await self.world.inbox.questions(self.sent):
                 for approval, _ in question.approvals:
-                    await self.world.runs.decide(approval, allows=True, answer="ok", by="anna")
+                    await self.world.inbox.decide(approval, allows=True, answer="ok", by="anna")
             await asyncio.sleep(0.01)
 
     async def sees_the_end(self) -> None:
         await asyncio.gather(self.writes(), self.writes())
-        while len(await self.world.runs.outcomes(self.sent)) < len(self.sent):
+        while len(await self.world.inbox.outcomes(self.sent)) < len(self.sent):
             await asyncio.sleep(0.02)
         self.over.set()
 
@@ -210,7 +210,7 @@ async def test_of_many_answers_at_once_one_decides(world: PostgresWorld, watched
     claim = await with_question(world, None, one)
     texts = [world.accept(new_run("yes")) for _ in range({"texts": 8, "buttons": 0, "both": 4}[how])]
     buttons = [
-        world.runs.decide(one.id, allows=True, answer="ok", by="anna")
+        world.inbox.decide(one.id, allows=True, answer="ok", by="anna")
         for _ in range({"texts": 0, "buttons": 8, "both": 4}[how])
     ]
     accepted = asyncio.gather(*texts)
@@ -232,11 +232,11 @@ async def test_two_that_cancel_and_one_that_ends_find_one_outcome(world: Postgre
     for _ in range(10):
         accepted = await world.accept(chat_message(webhook="callback"))
         claim = await world.claim(CHAT)
-        await world.runs.cancel(accepted.run, reason="x")
+        await world.inbox.cancel(accepted.run, reason="x")
         got = await asyncio.gather(
             world.written(claim, final_write(claim, ending=ending(claim, parts=["done"]))),
             world.runs.cancel_overdue(older_than=NO_TIME, limit=9),
-            world.runs.cancel(accepted.run, reason="y"),
+            world.inbox.cancel(accepted.run, reason="y"),
             world.runs.expire(limit=9),
             return_exceptions=True,
         )
@@ -250,7 +250,7 @@ async def test_a_cancel_that_meets_a_claim_is_heard(world: PostgresWorld) -> Non
     """Either the claim finds nothing, or it finds that it is to end."""
     for _ in range(15):
         accepted = await world.accept(new_run())
-        claim, answer = await asyncio.gather(world.ask(), world.runs.cancel(accepted.run, reason="x"))
+        claim, answer = await asyncio.gather(world.ask(), world.inbox.cancel(accepted.run, reason="x"))
         if isinstance(claim, Claim):
             assert answer.status == "asked"
             assert claim.cancel_asked is not None or await world.runs.cancels({CONVERSATION: claim.epoch})
@@ -272,11 +272,11 @@ async def test_who_hangs_up_while_their_message_is_taken_in_ends_it_or_is_told_t
         answer: CancelAnswer
         if turn % 2:
             stored, answer = await asyncio.gather(
-                world.written(claim, round_), world.runs.hang_up(other.run, reason="Gone.")
+                world.written(claim, round_), world.inbox.hang_up(other.run, reason="Gone.")
             )
         else:
             answer, stored = await asyncio.gather(
-                world.runs.hang_up(other.run, reason="Gone."), world.written(claim, round_)
+                world.inbox.hang_up(other.run, reason="Gone."), world.written(claim, round_)
             )
         assert answer.status == ("shared" if stored.absorbed else "cancelled")
         assert await world.runs.cancels({CONVERSATION: claim.epoch}) == {}

@@ -15,8 +15,8 @@ import redis
 import redis.asyncio
 
 from shared.actions.accept_message import accept_message
+from shared.adapters.postgres.inbox import PostgresInbox
 from shared.adapters.postgres.pool import Database
-from shared.adapters.postgres.runs import PostgresRuns
 from shared.adapters.redis.wake_ups import RedisWakeUps
 from shared.messages import routes
 from tests.builders import address, new_run
@@ -100,14 +100,14 @@ class Door:
     """Accepts messages, each in a conversation of its own, and wakes for them."""
 
     def __init__(self, database: Database, client: redis.asyncio.Redis) -> None:
-        self._runs = PostgresRuns(database)
+        self._inbox = PostgresInbox(database)
         self._wake_ups = RedisWakeUps(client, consumer="test", stream_ttl=HOUR)
 
     async def send(self, script: str, count: int, at: str) -> list[UUID]:
         runs = []
         for number in range(count):
             new = new_run(f"[[script:{script} {at}{number}]]", address=address(f"http:key:{at}{number}"))
-            runs.append((await accept_message(new, inbox=self._runs, wake_ups=self._wake_ups)).run)
+            runs.append((await accept_message(new, inbox=self._inbox, wake_ups=self._wake_ups)).run)
         return runs
 
 

@@ -102,11 +102,11 @@ class Manner:
 
 @dataclass(frozen=True, slots=True)
 class OpenAIApi:
-    """The routes under ``/v1``. ``runs`` knows what is asked; ``agent`` is its name."""
+    """The routes under ``/v1``. ``inbox`` knows what is asked; ``agent`` is its name."""
 
     desk: FrontDesk
     intake: Intake
-    runs: Inbox
+    inbox: Inbox
     history: History
     bodies: Bodies
     agent: str
@@ -178,7 +178,7 @@ class OpenAIApi:
         if run is None:
             raise no_such_response()
         outcome: Mapping[str, Any] | Question | None = run.outcome
-        if outcome is None and (questions := await self.runs.questions([run.id])):
+        if outcome is None and (questions := await self.inbox.questions([run.id])):
             outcome = questions[0]
         answer = answer_of(run.id, outcome)
         if outcome is not None and answer.fault is None and has_earlier_turns(outcome):

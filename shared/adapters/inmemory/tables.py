@@ -26,7 +26,9 @@ from shared.adapters.postgres.documents import to_json
 from shared.domain.chat import Message
 from shared.domain.money import Usage
 from shared.domain.run import Reservation, Settlement
+from shared.messages.run_events import terminal_id
 from shared.ports.clock import Clock
+from shared.ports.runs import FinishedRun
 
 OPEN_STATES = frozenset({"accepted", "running", "waiting"})
 LIVING = frozenset({"alive", "draining"})
@@ -35,6 +37,12 @@ LIVING = frozenset({"alive", "draining"})
 def as_json(value: Any) -> Any:
     """A copy as it comes back from ``jsonb``: nothing that the caller changes later reaches the store."""
     return orjson.loads(to_json(value))
+
+
+def as_finished(run: RunRow) -> FinishedRun:
+    """An ended run as it is published."""
+    outcome: dict[str, Any] = run.outcome or {}
+    return FinishedRun(run.id, run.conversation, run.terminal or terminal_id(run.epoch), as_json(outcome))
 
 
 @dataclass(slots=True)

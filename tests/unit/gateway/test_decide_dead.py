@@ -11,7 +11,7 @@ from services.gateway.actions.decide_dead import Terms, drop_dead, find_dead, re
 from shared.adapters.inmemory.bus import InMemoryBus
 from shared.adapters.inmemory.clock import ManualClock
 from shared.adapters.inmemory.dead_letters import InMemoryDeadLetters
-from shared.adapters.inmemory.runs import InMemoryRuns
+from shared.adapters.inmemory.inbox import InMemoryInbox
 from shared.adapters.inmemory.tables import Tables
 from shared.errors import BadInput, NotFound
 from shared.ids import new_id
@@ -66,11 +66,11 @@ class Office:
         clock = ManualClock()
         self.tables = Tables(clock)
         self.bus = InMemoryBus(clock)
-        self.runs = InMemoryRuns(self.tables)
+        self.inbox = InMemoryInbox(self.tables)
         self.dead = InMemoryDeadLetters()
 
     async def retry(self, given: DeadLetter) -> UUID | None:
-        return await retry_dead(given, dead=self.dead, inbox=self.runs, wake_ups=self.bus, terms=TERMS)
+        return await retry_dead(given, dead=self.dead, inbox=self.inbox, wake_ups=self.bus, terms=TERMS)
 
 
 async def test_a_dead_run_is_tried_again_as_a_new_one_with_the_same_message() -> None:

@@ -100,7 +100,7 @@ class Scene:
     async def end(self, *, told_by_worker: bool = True) -> FinishedRun:
         done = final_write(self.claim, "hello there", told=Told(self.step, self.record.events()))
         await self.world.store(self.claim, done, worker=self.worker)
-        (finished,) = await self.world.runs.outcomes([self.run])
+        (finished,) = await self.world.inbox.outcomes([self.run])
         after = self.last if told_by_worker else None
         told = FinishedRun(finished.run, finished.conversation, finished.terminal, finished.outcome, after)
         self.seen.append(RunEvent(told.terminal, "done", told.outcome))
@@ -334,7 +334,7 @@ async def ended_scene() -> tuple[Scene, FinishedRun]:
     """A run that has ended in the store, by a worker that stores no steps; its end was not told."""
     scene = await Scene.begin()
     await scene.world.store(scene.claim, final_write(scene.claim, "hello there"))
-    (finished,) = await scene.world.runs.outcomes([scene.run])
+    (finished,) = await scene.world.inbox.outcomes([scene.run])
     return scene, finished
 
 

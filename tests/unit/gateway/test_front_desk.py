@@ -43,8 +43,8 @@ def api(world: InMemoryWorld) -> OpenAIApi:
     bus = InMemoryBus(world.clock)
     desk = front_desk(world, bus)
     manner = ChatManner(timedelta(seconds=30), 10_000_000, timedelta(hours=1), 100, timedelta(hours=1))
-    intake = Intake(world.runs, bus, InMemoryControl(), manner, Room(ROOM))
-    return OpenAIApi(desk, intake, world.runs, cast(History, desk.transcripts), Bodies("Testbert"), "Testbert")
+    intake = Intake(world.inbox, bus, InMemoryControl(), manner, Room(ROOM))
+    return OpenAIApi(desk, intake, world.inbox, cast(History, desk.transcripts), Bodies("Testbert"), "Testbert")
 
 
 def request(path: str, body: bytes) -> Request:

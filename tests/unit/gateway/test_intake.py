@@ -85,7 +85,7 @@ async def test_who_waits_for_a_reply_to_a_bridge_holds_nothing_of_the_message(wo
     """A model may think for minutes, and hundreds may wait with a photo each."""
     bus, room = InMemoryBus(world.clock), Room(1_000_000)
     desk = front_desk(world, bus)
-    intake = Intake(world.runs, bus, InMemoryControl(), MANNER, room)
+    intake = Intake(world.inbox, bus, InMemoryControl(), MANNER, room)
     api = NotifyApi(intake, desk, Bodies("Testbert"), "Nico", "", "Sorry.")
     asking: asyncio.Task[Response] = asyncio.create_task(api.inbound_telegram(request(PHOTO)))
     await until(lambda: len(world.tables.runs) == 1)
@@ -105,7 +105,7 @@ class SlowInbox:
 
     def __init__(self, world: InMemoryWorld) -> None:
         self.answers = asyncio.Event()
-        self._inbox = world.runs
+        self._inbox = world.inbox
 
     async def accept(self, new: NewRun) -> Accepted:
         """See ``Inbox.accept``."""
@@ -139,7 +139,7 @@ async def test_a_large_body_holds_nobody_up(world: InMemoryWorld) -> None:
             await asyncio.sleep(0.001)
             longest = max(longest, time.thread_time() - before)
 
-    intake = Intake(world.runs, InMemoryBus(world.clock), InMemoryControl(), MANNER)
+    intake = Intake(world.inbox, InMemoryBus(world.clock), InMemoryControl(), MANNER)
     large = request(PHOTO * 39, **{"idempotency-key": "one"})
     ticking = asyncio.create_task(tick())
     await asyncio.sleep(0.01)

@@ -31,7 +31,7 @@ async def world() -> InMemoryWorld:
 @pytest.fixture
 def room(world: InMemoryWorld) -> WaitingRoom:
     bus = InMemoryBus(world.clock)
-    return WaitingRoom(bus, bus, world.runs, world.clock)
+    return WaitingRoom(bus, bus, world.inbox, world.clock)
 
 
 async def test_a_caller_is_asked_what_the_run_asks(world: InMemoryWorld, room: WaitingRoom) -> None:
@@ -55,7 +55,7 @@ async def test_who_waits_for_the_end_is_not_disturbed_by_questions(world: InMemo
     with room.expect(run) as expected:
         await room.look()
         assert not await expected.end(within=NOW)
-        await world.runs.cancel(run, reason="Enough.")
+        await world.inbox.cancel(run, reason="Enough.")
         await room.look()
         assert await expected.end(within=NOW)
 
@@ -67,7 +67,7 @@ async def test_an_end_weighs_more_than_a_question(world: InMemoryWorld, room: Wa
     await world.store(claim, asks(claim))
     with room.expect(run) as expected:
         await room.look()
-        await world.runs.cancel(run, reason="Enough.")
+        await world.inbox.cancel(run, reason="Enough.")
         await room.look()
         outcome = await expected.outcome(within=NOW)
     assert isinstance(outcome, dict)
@@ -78,7 +78,7 @@ async def test_an_end_that_is_told_nowhere_yet_is_looked_for_at_once(world: InMe
     """A run that was cancelled before anybody had it has no worker that would tell."""
     run = (await world.accept(new_run())).run
     with room.expect(run) as one, room.expect(run) as other:
-        await world.runs.cancel(run, reason="Enough.")
+        await world.inbox.cancel(run, reason="Enough.")
         room.look_again(run)
         outcomes = await asyncio.gather(one.outcome(within=NOW), other.outcome(within=NOW))
     assert [isinstance(outcome, dict) and outcome["error"] for outcome in outcomes] == ["Enough."] * 2

@@ -17,7 +17,7 @@ from shared.adapters.inmemory.bus import InMemoryBus
 from shared.adapters.inmemory.clock import ManualClock
 from shared.adapters.inmemory.deliveries import InMemoryDeliveries
 from shared.adapters.inmemory.fleet import InMemoryFleet
-from shared.adapters.inmemory.runs import InMemoryRuns
+from shared.adapters.inmemory.inbox import InMemoryInbox
 from shared.adapters.inmemory.tables import Tables
 from shared.ids import new_id
 from tests.builders import identity
@@ -98,7 +98,7 @@ class BridgeWorld:
         self.telegram = HandTelegram()
         self.deliveries = InMemoryDeliveries(self.tables)
         self.fleet = InMemoryFleet(self.tables)
-        self.runs = InMemoryRuns(self.tables)
+        self.inbox = InMemoryInbox(self.tables)
         self.bus = InMemoryBus(self.clock)
         self.pulse = HandPulse(self.clock)
         chance = random.Random(1)  # noqa: S311 - spreads waits
@@ -108,7 +108,7 @@ class BridgeWorld:
         self.door = Doorway(
             bot=BOT,
             account=self.telegram,
-            inbox=self.runs,
+            inbox=self.inbox,
             wake_ups=self.bus,
             deliveries=self.deliveries,
             people=people or People(),

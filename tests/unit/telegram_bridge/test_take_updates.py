@@ -68,7 +68,7 @@ async def test_whose_line_is_full_is_told_so_and_holds_up_nobody() -> None:
 async def test_when_all_lines_together_are_full_telegram_keeps_what_comes() -> None:
     """It is nobody's own fault then: what can't be accepted now is not forgotten, and the mark stays."""
     world, state = BridgeWorld(), HandState()
-    door = replace(world.door, inbox=Doorkeeper(world.runs, world.clock, Bounds(of_all=1)))
+    door = replace(world.door, inbox=Doorkeeper(world.inbox, world.clock, Bounds(of_all=1)))
     bridge, epoch = await world.bridge()
     await take_update(door, text(4, "before"))
 

@@ -51,7 +51,7 @@ async def test_a_run_that_asks_waits_without_owner_or_slot() -> None:
     assert CONVERSATION not in room.bus.owners
     assert room.tools.done == []
     assert room.world.tables.effects == {}
-    (question,) = await room.world.runs.questions([run])
+    (question,) = await room.world.inbox.questions([run])
     assert question.text.startswith("May I use 'exec' with x = 0?")
     (event,) = [event for event in await room.events(run) if event.type == "approval"]
     (approval, tool) = question.approvals[0]
@@ -115,7 +115,7 @@ async def test_an_answer_for_other_arguments_counts_for_nothing() -> None:
 
     assert room.tools.done == []
     assert room.world.tables.runs[run].state == "waiting"
-    assert len(await room.world.runs.questions([run])) == 1
+    assert len(await room.world.inbox.questions([run])) == 1
 
 
 async def test_each_question_is_for_its_own_call() -> None:
@@ -201,7 +201,7 @@ async def test_a_cancel_on_the_way_into_a_wait_ends_the_run_and_serves_who_is_be
     room.runs.pauses = [0.0, 0.2]
     serving = asyncio.create_task(room.serve())
     await until(lambda: room.model.requests and not room.runs.pauses)
-    await room.world.runs.cancel(run, reason="Enough.")
+    await room.world.inbox.cancel(run, reason="Enough.")
     await serving
 
     assert (await room.outcome(run))["state"] == "cancelled"
@@ -253,7 +253,7 @@ async def test_what_a_question_shows_is_bounded() -> None:
     """A whole file may be among the arguments."""
     long = ModelAnswer("", tool_calls=[call("exec", "c0", text="y" * 10_000)], stop_reason="tool_use")
     room, run = await asked(long)
-    (question,) = await room.world.runs.questions([run])
+    (question,) = await room.world.inbox.questions([run])
     assert len(question.text) < 2500
     assert "[and 8000 more characters, which are not shown here]" in question.text  # they would be allowed unseen
 
@@ -261,11 +261,11 @@ async def test_what_a_question_shows_is_bounded() -> None:
 async def test_a_decision_by_its_id_lets_the_run_go_on() -> None:
     """The other way to answer; each question once."""
     room, run = await asked(asks("exec"), ModelAnswer("done"))
-    (question,) = await room.world.runs.questions([run])
+    (question,) = await room.world.inbox.questions([run])
     (approval, _) = question.approvals[0]
-    assert (await room.world.runs.decide(approval, allows=True, answer="", by="key")).status == "resumed"
-    assert (await room.world.runs.decide(approval, allows=False, answer="", by="key")).status == "gone"
-    assert (await room.world.runs.decide(new_id(), allows=True, answer="", by="key")).status == "unknown"
+    assert (await room.world.inbox.decide(approval, allows=True, answer="", by="key")).status == "resumed"
+    assert (await room.world.inbox.decide(approval, allows=False, answer="", by="key")).status == "gone"
+    assert (await room.world.inbox.decide(new_id(), allows=True, answer="", by="key")).status == "unknown"
     await room.serve()
 
     assert (await room.outcome(run))["reply"] == "done"

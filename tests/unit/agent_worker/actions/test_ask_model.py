@@ -168,7 +168,7 @@ async def test_nothing_is_asked_on_an_old_beat() -> None:
     await room.serve()
 
     assert room.model.requests == []
-    assert list(await room.world.runs.outcomes([run])) == []
+    assert list(await room.world.inbox.outcomes([run])) == []
     assert 59 < sum(room.clock.slept) < 61
     room.pulse.age = timedelta(seconds=3.9)
     await room.serve(CONVERSATION)

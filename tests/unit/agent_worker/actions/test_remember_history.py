@@ -67,7 +67,7 @@ async def test_a_reset_is_a_new_history() -> None:
     """What was said before is not read any more."""
     room = await Room(ModelAnswer("a0"), ModelAnswer("a1")).open()
     await room.answer("q0")
-    await room.world.runs.reset(CONVERSATION, UUID(int=7), source="http", sender="anna")
+    await room.world.inbox.reset(CONVERSATION, UUID(int=7), source="http", sender="anna")
     await room.answer("q1")
 
     assert _heard(room) == ["q1"]

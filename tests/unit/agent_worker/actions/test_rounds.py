@@ -40,7 +40,7 @@ def rounds_of(room: Room, hand: WorkInHand) -> tuple[Rounds, AwayFleet]:
         desk=room.desk,
         hand=hand,
         runs=room.runs,
-        inbox=room.world.runs,
+        inbox=room.world.inbox,
         fleet=fleet,
         watch=PeerWatch(fleet, room.clock, me=room.worker, is_gone=lambda _: False),
         bulletin=room.bulletin,

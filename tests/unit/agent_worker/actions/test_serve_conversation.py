@@ -61,7 +61,7 @@ async def test_who_has_lost_the_claim_writes_nothing_more(write: int) -> None:
     await room.serve()
 
     assert len(room.runs.writes) == write - 1
-    assert list(await room.world.runs.outcomes([run])) == []
+    assert list(await room.world.inbox.outcomes([run])) == []
     assert not any(event.terminal for event in await room.events(run))
     assert await room.every_call_is_booked()
 
@@ -169,7 +169,7 @@ async def test_a_step_that_could_not_be_stored_is_left_to_whoever_comes() -> Non
     run = await room.accept()
     room.runs.refuse = 1
     await room.serve()
-    assert list(await room.world.runs.outcomes([run])) == []
+    assert list(await room.world.inbox.outcomes([run])) == []
     await room.serve()
 
     assert (await room.outcome(run))["reply"] == "again"

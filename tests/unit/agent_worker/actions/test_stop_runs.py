@@ -296,7 +296,7 @@ async def test_a_cancel_that_nobody_heard_is_found_in_the_store() -> None:
     async with room.at_work() as hand:
         hand.take(CONVERSATION)
         await until(lambda: room.model.requests)
-        await room.world.runs.cancel(run, reason="Enough.")
+        await room.world.inbox.cancel(run, reason="Enough.")
         await stop_cancelled(room.runs, hand)
         assert (await ended(room, run))["error"] == "Enough."
 
@@ -380,7 +380,7 @@ async def test_a_run_that_nobody_ends_is_ended_over_its_workers_head() -> None:
     run = await room.accept()
     serving = asyncio.create_task(room.serve())
     await until(lambda: room.model.requests)
-    await room.world.runs.cancel(run, reason=CANCELLED)
+    await room.world.inbox.cancel(run, reason=CANCELLED)
     room.clock.advance(5)
     assert [ended for ended, _ in await room.runs.cancel_overdue(older_than=timedelta(seconds=4), limit=5)] == [run]
     hold.set()

@@ -151,7 +151,7 @@ async def test_an_attempt_that_was_overtaken_is_stopped_and_what_waits_behind_it
     await _until(lambda: len(room.model.requests) == 1)
     held = hand.epochs
     assert await room.runs.overtaken(held, worker=room.desk.worker) == []
-    await room.world.runs.reset(CONVERSATION, new_id(), source="http", sender="x")
+    await room.world.inbox.reset(CONVERSATION, new_id(), source="http", sender="x")
     second = await room.accept("and now?")
     (gone,) = await room.runs.overtaken(held, worker=room.desk.worker)
     hand.overtaken(gone, held[gone])

@@ -173,11 +173,11 @@ class Room:
 
     async def cancel(self, run: UUID) -> CancelAnswer:
         """What a gateway does."""
-        return await cancel_run(run, inbox=self.world.runs, control=self.control, wake_ups=self.bus)
+        return await cancel_run(run, inbox=self.world.inbox, control=self.control, wake_ups=self.bus)
 
     async def send(self, new: NewRun) -> Accepted:
         """The same with a message."""
-        return await accept_message(new, inbox=self.world.runs, wake_ups=self.bus, control=self.control)
+        return await accept_message(new, inbox=self.world.inbox, wake_ups=self.bus, control=self.control)
 
     async def accept(self, text: str = "hello", **fields: Any) -> UUID:
         return (await self.world.accept(new_run(text, **fields))).run
@@ -194,7 +194,7 @@ class Room:
         return await self.outcome(run)
 
     async def outcome(self, run: UUID) -> Mapping[str, Any]:
-        (finished,) = await self.world.runs.outcomes([run])
+        (finished,) = await self.world.inbox.outcomes([run])
         return finished.outcome
 
     async def events(self, run: UUID) -> Sequence[RunEvent]:

@@ -49,7 +49,7 @@ class Scene:
         return run
 
     async def cancel(self, run: UUID) -> str:
-        answer = await cancel_run(run, inbox=self.world.runs, control=self.control, wake_ups=self.bus)
+        answer = await cancel_run(run, inbox=self.world.inbox, control=self.control, wake_ups=self.bus)
         return answer.status
 
 
@@ -96,7 +96,7 @@ async def test_an_interrupt_tells_the_worker_as_well() -> None:
     run = await scene.begin(claimed=True)
     for control in (scene.control, None):
         new = new_run("stop", when_busy="interrupt")
-        accepted = await accept_message(new, inbox=scene.world.runs, wake_ups=scene.bus, control=control)
+        accepted = await accept_message(new, inbox=scene.world.inbox, wake_ups=scene.bus, control=control)
         assert accepted.cancels == run
     assert scene.control.commands == [Command("cancel", run, CONVERSATION, INTERRUPTED)]
 
@@ -107,7 +107,7 @@ async def test_who_does_not_heed_is_ended_and_all_are_told() -> None:
     run = await scene.begin(claimed=True)
     behind = (await scene.world.accept(new_run("and this?"))).run
     await scene.cancel(run)
-    inbox = runs = scene.world.runs
+    inbox, runs = scene.world.inbox, scene.world.runs
     await scene.world.wait(OVERDUE.total_seconds() - 0.1)
     assert await end_overdue(runs, inbox, scene.bus) == 0
     await scene.world.wait(0.2)
@@ -128,5 +128,5 @@ async def test_a_run_that_ended_in_time_is_left_alone() -> None:
     await scene.cancel(run)
     await scene.world.store(scene.claim, final_write(scene.claim))
     await scene.world.wait(60)
-    assert await end_overdue(scene.world.runs, scene.world.runs, scene.bus) == 0
+    assert await end_overdue(scene.world.runs, scene.world.inbox, scene.bus) == 0
     assert scene.world.tables.runs[run].state == "done"

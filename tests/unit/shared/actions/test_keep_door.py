@@ -8,14 +8,14 @@ import pytest
 
 from shared.actions.keep_door import LONGEST_WAIT, Bounds, Doorkeeper
 from shared.adapters.inmemory.clock import ManualClock
-from shared.adapters.inmemory.runs import InMemoryRuns
+from shared.adapters.inmemory.inbox import InMemoryInbox
 from shared.adapters.inmemory.tables import Tables
 from shared.domain.run import NewRun
 from shared.errors import Conflict, Full, TryLater
 from tests.builders import address, key, new_run
 
 
-class CountedRuns(InMemoryRuns):
+class CountedInbox(InMemoryInbox):
     """Knows how often it was asked for a count; it may be ``away``."""
 
     def __init__(self, tables: Tables) -> None:
@@ -37,8 +37,8 @@ class Place:
     def __init__(self, *, of_one: int = 0, of_all: int = 0) -> None:
         self.clock = ManualClock()
         self.tables = Tables(self.clock)
-        self.runs = CountedRuns(self.tables)
-        self.door = Doorkeeper(self.runs, self.clock, Bounds(of_one, of_all))
+        self.inbox = CountedInbox(self.tables)
+        self.door = Doorkeeper(self.inbox, self.clock, Bounds(of_one, of_all))
         self.number = 0
 
     def message(self, principal: str = "key:a") -> NewRun:
@@ -89,11 +89,11 @@ async def test_it_counts_once_a_second_and_only_while_messages_come() -> None:
     """An exact count for each message would cost more than the message."""
     place = Place(of_one=1000)
     await place.let_in(50)
-    assert place.runs.counts == 1
+    assert place.inbox.counts == 1
     place.clock.advance(60)
-    assert place.runs.counts == 1
+    assert place.inbox.counts == 1
     await place.let_in(50)
-    assert place.runs.counts == 2
+    assert place.inbox.counts == 2
 
 
 async def test_what_has_ended_makes_room_within_a_second() -> None:
@@ -143,15 +143,15 @@ async def test_without_bounds_nothing_is_counted() -> None:
     """Who wants none pays nothing for them."""
     place = Place()
     await place.let_in(20)
-    assert place.runs.counts == 0
+    assert place.inbox.counts == 0
 
 
 async def test_a_count_that_fails_refuses_nobody() -> None:
     """Whether Postgres is there, accepting itself will say."""
     place = Place(of_one=2)
-    place.runs.away = True
+    place.inbox.away = True
     await place.let_in(2)
-    assert place.runs.counts == 1
+    assert place.inbox.counts == 1
     with pytest.raises(Full):
         await place.let_in(1)
 
