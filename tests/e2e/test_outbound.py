@@ -1,0 +1,116 @@
+"""A message over HTTP goes out by the bridge and is read in Telegram: once, whoever asks again and whatever dies."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from shared.domain.delivery import IN_DOUBT
+from tests import fake_bot_api
+from tests.fake_bot_api import ANNA, FakeBotApi
+from tests.stack import Process, Stack, async_client, open_stack, text_of
+
+SEND = "/api/v1/outbound/send"
+LEADS_WITHIN = 60.0
+"""Seconds: whoever follows a bridge that was killed waits until the dead one counts as dead."""
+
+
+@pytest.fixture
+async def telegram() -> AsyncIterator[FakeBotApi]:
+    async with fake_bot_api.fake_bot_api() as server:
+        yield server
+
+
+@pytest.fixture
+def stack(tmp_path: Path, database_url: str, redis_url: str) -> Iterator[Stack]:
+    with open_stack(tmp_path, database_url, redis_url, '[agent]\nname = "Testbert"\n') as opened:
+        yield opened
+
+
+@pytest.fixture
+async def http(stack: Stack) -> AsyncIterator[httpx2.AsyncClient]:
+    gateway = await asyncio.to_thread(stack.gateway)
+    async with async_client(gateway) as opened:
+        yield opened
+
+
+async def bridge_that_leads(stack: Stack, telegram: FakeBotApi) -> Process:
+    """A bridge that has taken in what Anna wrote: from then on she can be written to."""
+    bridge = stack.start(
+        "telegram_bridge", LUCYD_TELEGRAM_TOKEN=fake_bot_api.TOKEN, LUCYD_TELEGRAM_API_URL=telegram.url
+    )
+    await telegram.writes("hello")
+    try:
+        await telegram.until(lambda: not telegram.waiting, LEADS_WITHIN)
+    except TimeoutError:
+        raise AssertionError(f"the bridge does not lead: {text_of(bridge)[-2000:]}") from None
+    return bridge
+
+
+async def sent(http: httpx2.AsyncClient, text: str, key: str) -> httpx2.Response:
+    """The last word about a message; who hears that it still stands in its line asks again, as the page says."""
+    async with asyncio.timeout(LEADS_WITHIN):
+        while True:
+            answer = await http.post(SEND, json={"text": text}, headers={"Idempotency-Key": key})
+            if answer.status_code != 202:
+                return answer
+
+
+def delivered(answer: httpx2.Response) -> Any:
+    """The body of what has arrived."""
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["delivered"] is True
+    return answer.json()
+
+
+async def test_a_message_is_read_once_however_often_it_is_asked_for(
+    stack: Stack, http: httpx2.AsyncClient, telegram: FakeBotApi
+) -> None:
+    """Nobody has to have run a model for it, and who repeats a request after a lost answer annoys nobody."""
+    await bridge_that_leads(stack, telegram)
+    first = delivered(await sent(http, "The tea is ready.", "tea"))
+    assert first["conversation"] == f"telegram:{ANNA}"
+    again = await asyncio.gather(*(sent(http, "The tea is ready.", "tea") for _ in range(5)))
+    assert [delivered(each) for each in again] == [first] * 5
+    other = await http.post(SEND, json={"text": "The tea is cold."}, headers={"Idempotency-Key": "tea"})
+    assert other.status_code == 409
+    delivered(await sent(http, "The tea is ready.", "another pot"))
+    assert telegram.said_to(ANNA) == ["The tea is ready."] * 2
+
+
+async def test_a_bridge_that_dies_before_it_has_sent_leaves_it_to_its_heir(
+    stack: Stack, http: httpx2.AsyncClient, telegram: FakeBotApi
+) -> None:
+    """It stands in Postgres, so no bridge takes it with it; and what was sent before the death is not sent again."""
+    bridge = await bridge_that_leads(stack, telegram)
+    before = delivered(await sent(http, "before", "one"))
+    await asyncio.to_thread(bridge.kill)
+    waits = asyncio.create_task(sent(http, "after", "two"))  # the dead one still counts as living
+    await bridge_that_leads(stack, telegram)
+    after = delivered(await waits)
+    assert delivered(await sent(http, "before", "one")) == before
+    assert delivered(await sent(http, "after", "two")) == after
+    assert telegram.said_to(ANNA) == ["before", "after"]
+
+
+async def test_what_a_dying_bridge_may_have_sent_is_told_and_not_sent_again(
+    stack: Stack, http: httpx2.AsyncClient, telegram: FakeBotApi
+) -> None:
+    """Telegram has shown it, and its answer found nobody: only the person can know."""
+    bridge = await bridge_that_leads(stack, telegram)
+    let_go = telegram.hold("sendMessage")
+    asking = asyncio.create_task(sent(http, "The door is open.", "door"))
+    await telegram.until(lambda: bool(telegram.sent))
+    await asyncio.to_thread(bridge.kill)
+    let_go()
+    await bridge_that_leads(stack, telegram)
+    doubted = await asking
+    assert doubted.status_code == 502, doubted.text
+    assert (doubted.json()["delivered"], "nobody can tell" in doubted.json()["error"]) == (False, True)
+    again = await sent(http, "The door is open.", "door")
+    assert (again.status_code, again.json()) == (502, doubted.json())
+    await telegram.until(lambda: len(telegram.sent) > 1)
+    assert telegram.said_to(ANNA) == ["The door is open.", IN_DOUBT]
