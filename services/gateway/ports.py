@@ -55,7 +55,11 @@ class Outbox(Protocol):
     """What people are told without having asked. All raise ``TryLater``."""
 
     async def places(self, channel: str, chat: str | None, whose: Whose, *, limit: int) -> Sequence[str]:
-        """Conversations of a channel that ``chat`` names: a chat's id, a key or a contact; ``None``: all."""
+        """Conversations of a channel that ``chat`` names: a chat's id, or a key; ``None``: all."""
+        ...
+
+    async def place_of(self, id: UUID) -> str | None:
+        """The conversation that a text with this id was put in for."""
         ...
 
     async def send_out(self, conversation: str, channel: str, parts: Sequence[tuple[UUID, str]]) -> bool:

@@ -1,5 +1,6 @@
 """The part of the configuration that the gateway needs."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -32,6 +33,7 @@ class Settings:
     """Plain values for the constructors in ``wiring``.
 
     ``of_people``: whom bridges write for, whose conversation notices join, and what is said when answering failed.
+    ``contacts``: the operator's names for chats, in lower case, and the keys of those.
     """
 
     database_url: str | None = field(repr=False)
@@ -41,6 +43,7 @@ class Settings:
     token: str | None = field(repr=False)
     agent: str
     of_people: tuple[str, str, str]
+    contacts: Mapping[str, str]
     idle_minutes: int
     models: tuple[str, ...]
     primary: str
@@ -79,6 +82,7 @@ class Settings:
                 configuration.behavior.primary_sender or configuration.behavior.notify_target,
                 configuration.behavior.error_message,
             ),
+            contacts={name.lower(): f"telegram:{id}" for name, id in configuration.telegram.contacts.items()},
             models=tuple(sorted(spec.model for spec in configuration.models.values())),
             primary=primary.model,
             context_limit=primary.max_context_tokens,

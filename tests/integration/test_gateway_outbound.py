@@ -1,6 +1,7 @@
 """A message to a person over HTTP: it goes the way of all deliveries, and its sender hears what became of it."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,8 @@ CHATS = "insert into conversations (key, channel, principal, contact) values (%s
 
 @pytest.fixture
 def stack(tmp_path: Path, database_url: str, redis_url: str) -> Iterator[Stack]:
-    with open_stack(tmp_path, database_url, redis_url, '[agent]\nname = "Testbert"\n') as opened:
+    toml = '[agent]\nname = "Testbert"\n[telegram]\ncontacts = { Anna = 7, Cleo = 8 }\n'
+    with open_stack(tmp_path, database_url, redis_url, toml) as opened:
         yield opened
 
 
@@ -83,6 +85,31 @@ async def test_a_long_message_goes_out_in_its_order_and_once(http: httpx2.AsyncC
     await answered(http.post(SEND, json={"text": "other"}, headers=once), 409)
 
 
+async def test_a_repeat_is_no_new_question(http: httpx2.AsyncClient, bridge: Bridge, database: Database) -> None:
+    """What was put in under a key stays where it was put in, whoever has written since then."""
+    await bridge.lead()
+    once = {"Idempotency-Key": "good-morning"}
+    asking = asyncio.create_task(answered(http.post(SEND, json={"text": "hello"}, headers=once), 200))
+    delivery = await bridge.next()
+    await database.rows(CHATS, ("telegram:9", "telegram:9", "Bob"))
+    again = asyncio.create_task(answered(http.post(SEND, json={"text": "hello"}, headers=once), 200))
+    await asyncio.sleep(0.3)
+    assert not again.done()
+    assert await bridge.world.deliveries.sent(delivery, external_id="1")
+    assert (await asking)["deliveries"] == (await again)["deliveries"]
+
+
+async def test_the_longest_text_goes_through_the_door_however_it_is_written(
+    http: httpx2.AsyncClient, bridge: Bridge, database: Database
+) -> None:
+    """JSON may write each character as twelve."""
+    await bridge.lead()
+    asking = asyncio.create_task(http.post(SEND, content=json.dumps({"text": "\N{OWL}" * 40_000})))
+    assert set((await bridge.next()).text) == {"\N{OWL}"}
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
+
+
 async def test_its_sender_hears_when_it_did_not_arrive(http: httpx2.AsyncClient, bridge: Bridge) -> None:
     """Refused, or in doubt: not delivered, in either case."""
     await bridge.lead()
@@ -109,9 +136,11 @@ async def test_what_can_not_be_sent_is_refused_plainly(
         ({"text": "x", "attachments": [{"filename": "a"}]}, 400),
         ({"text": "x", "chat": "8"}, 404),
         ({"text": "x", "chat": "telegram:8"}, 404),
+        ({"text": "x", "chat": "Cleo"}, 404),
     ):
         assert (await answered(http.post(SEND, json=body), status))["error"], body
-    await database.rows(CHATS, ("telegram:9", "telegram:9", "Bob"))
+    await database.rows(CHATS, ("telegram:9", "telegram:9", "Cleo"))  # so he calls himself
+    await answered(http.post(SEND, json={"text": "x", "chat": "cleo"}), 404)
     assert "several chats" in (await answered(http.post(SEND, json={"text": "x"}), 400))["error"]
     theirs = bearer(make_key(stack.database_url, "theirs", "admin"))
     await answered(http.post(SEND, json={"text": "x", "chat": "7"}, headers=theirs), 404)

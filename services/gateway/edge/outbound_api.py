@@ -1,5 +1,7 @@
 """A message that somebody has sent to a person, over the bridges, without a run."""
 
+import contextlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID, uuid5
@@ -16,10 +18,13 @@ from services.gateway.rules.chat_request import storable
 from services.gateway.rules.outbound_request import OutboundBody, OutboundProblem, OutboundReply
 from services.gateway.rules.reply_shapes import Problem
 from services.gateway.rules.request_body import read_as
-from shared.domain.delivery import LONGEST_TELEGRAM_TEXT, parts
+from shared.domain.delivery import LONGEST_TELEGRAM_TEXT, DeliveryState, parts
 from shared.errors import BadInput, LucydError, NotFound, TryLater
 from shared.ids import new_id
 from shared.ports.clock import Clock
+
+LARGEST_BODY = 524_288
+"""For the longest text, also where each of its characters is written as twelve."""
 
 WITHIN = timedelta(seconds=10)
 LOOK_EVERY = timedelta(milliseconds=200)
@@ -30,12 +35,14 @@ IN_DOUBT = "nobody can tell whether it has arrived"
 
 @dataclass(frozen=True, slots=True)
 class OutboundApi:
-    """``/api/v1/outbound/send``."""
+    """``/api/v1/outbound/send``. ``contacts`` are the operator's names for chats, in lower case: what people call
+    themselves decides nothing."""
 
     outbox: Outbox
     repeats: Repeats
     bodies: Bodies
     clock: Clock
+    contacts: Mapping[str, str]
 
     def operations(self) -> list[Operation]:
         """What it does."""
@@ -56,19 +63,21 @@ class OutboundApi:
     async def send(self, request: Request) -> Response:
         """Put it behind what was said in that chat so far, and wait until the channel has it."""
         try:
-            body = await read_wishes(request)
+            body = await read_wishes(request, at_most=LARGEST_BODY)
             asked = read_as(OutboundBody, body)
 
             async def send(work: UUID | None) -> Answered:
-                conversation = await self._place(asked, request)
-                return await self._send(asked, conversation, work or new_id())
+                # What was put in before is not judged anew: chats may have come or gone since then.
+                begun = await self.outbox.place_of(_part(work, 0)) if work is not None else None
+                return await self._send(asked, begun or await self._place(asked, request), work or new_id())
 
             return await self.repeats.once(request, body, send)
         except LucydError as fault:
             return self.bodies.error(fault)
 
     async def _place(self, asked: OutboundBody, request: Request) -> str:
-        found = await self.outbox.places(asked.channel, asked.chat, own(request), limit=2)
+        chat = asked.chat and self.contacts.get(asked.chat.lower(), asked.chat)
+        found = await self.outbox.places(asked.channel, chat, own(request), limit=2)
         if not found:
             raise NotFound("nobody has written from such a chat yet" if asked.chat else "nobody has written there yet")
         if len(found) > 1:
@@ -77,8 +86,7 @@ class OutboundApi:
 
     async def _send(self, asked: OutboundBody, conversation: str, work: UUID) -> Answered:
         pieces = [
-            (uuid5(work, str(at)), text)
-            for at, text in enumerate(parts(storable(asked.text), limit=LONGEST_TELEGRAM_TEXT))
+            (_part(work, at), text) for at, text in enumerate(parts(storable(asked.text), limit=LONGEST_TELEGRAM_TEXT))
         ]
         if not await self.outbox.send_out(conversation, asked.channel, pieces):
             raise TryLater(NO_BRIDGE, after=5.0)
@@ -86,7 +94,9 @@ class OutboundApi:
         told = {"conversation": conversation, "deliveries": [str(id) for id in ids]}
         until = self.clock.monotonic() + WITHIN.total_seconds()
         while True:
-            states = set(await self.outbox.states(ids))
+            states: set[DeliveryState] = set()
+            with contextlib.suppress(TryLater):  # it is put in, and would be put in again by who is told to come again
+                states = set(await self.outbox.states(ids))
             if states & {"failed", "in_doubt", "dropped"}:
                 why = IN_DOUBT if "in_doubt" in states else REFUSED
                 return Answered({"error": why, "delivered": False, **told}, 502)
@@ -95,3 +105,7 @@ class OutboundApi:
             if self.clock.monotonic() >= until:
                 return Answered({"delivered": False, **told}, 202, is_last=False)
             await self.clock.sleep(LOOK_EVERY.total_seconds())
+
+
+def _part(work: UUID, at: int) -> UUID:
+    return uuid5(work, str(at))

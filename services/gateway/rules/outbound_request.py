@@ -19,7 +19,8 @@ class OutboundBody(RequestBody):
     text: Filled = Field(description="What they read.", max_length=LONGEST_TEXT)
     channel: Literal["telegram"] = Field("telegram", description="Over which channel.")
     chat: Name | None = Field(
-        None, description="A chat's id, a conversation or a contact. May be left out while there is only one."
+        None,
+        description="A chat's id, a conversation, or the operator's name for one. May be missing while there is one only.",
     )
     attachments: list[Any] | None = Field(None, max_length=0, description="None: only text goes out in this version.")
 
