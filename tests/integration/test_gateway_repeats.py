@@ -81,6 +81,7 @@ def test_a_key_with_another_body_is_refused(http: httpx2.Client) -> None:
         first = http.post(f"/api/v1/{path}", headers=under("once"))
         assert first.status_code in {200, 202}, first.text
         assert http.post(f"/api/v1/{path}", headers=under("once"), json={}).json() == first.json()
+        assert http.post(f"/api/v1/{path}", headers=under("once"), content=iter(())).json() == first.json()
         other = http.post(f"/api/v1/{path}", headers=under("once"), json={"full": True})
         assert (other.status_code, other.json()["error"]) == (409, "this idempotency key was used with another body")
         assert http.post(f"/api/v1/{path}", headers=under("a" * 256)).status_code == 400

@@ -1,16 +1,13 @@
 """Leave when the process is told to stop: what is open gets its answer first, and nobody is cut off in the middle."""
 
-import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import Callable
 from datetime import timedelta
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 STREAMS_GO_ON = timedelta(seconds=2)
 """Streams whose run ends within that time see its end; the others end between two events, and are resumed elsewhere."""
 
 LAST_WORDS = timedelta(seconds=2)
-
-Event = TypeVar("Event")
 
 
 class Door(Protocol):
@@ -46,14 +43,6 @@ class Departure:
         """Streams end with the event that they tell next, or with their next moment of silence; ``rouse`` brings it."""
         self._streams_end = True
         self._rouse()
-
-    async def while_open(self, events: AsyncGenerator[Event, None]) -> AsyncIterator[Event]:
-        """The events, until streams are to end."""
-        async with contextlib.aclosing(events):
-            async for event in events:
-                yield event
-                if self._streams_end:
-                    return
 
 
 async def take_leave(

@@ -18,6 +18,9 @@ BODY_WITHIN = 10.0
 FAIR_BYTES = 65_536
 """Each such piece of a body gives one second more."""
 
+SMALL_BODY = 65_536
+"""For bodies that say only what is wanted."""
+
 LARGE = 262_144
 """What is done with larger bodies is done in a thread: it may take a tenth of a second."""
 
@@ -37,12 +40,16 @@ class TooSlow(BadInput):
 
 
 class Place:
-    """What one request takes of a room; ``leave`` it when nothing of its body is held any longer."""
+    """What one request takes of a room; ``leave`` it when nothing of its body is held any longer.
 
-    __slots__ = ("_room", "_taken")
+    ``is_small``: it has said so beforehand, and may take of what is kept for small ones.
+    """
+
+    __slots__ = ("_room", "_taken", "is_small")
 
     def __init__(self, room: "Room") -> None:
         self._room = room
+        self.is_small = False
         self._taken = 0
 
     def __enter__(self) -> Self:
@@ -53,7 +60,7 @@ class Place:
 
     def take(self, more: int) -> None:
         """So many bytes more. Raises ``TryLater`` when there are none left."""
-        self._room.take(more, is_small=self._taken + more <= FAIR_BYTES)
+        self._room.take(more, is_small=self.is_small)
         self._taken += more
 
     def leave(self) -> None:
@@ -64,7 +71,7 @@ class Place:
 
 class Room:
     """How many bytes of bodies may be in memory in one process, from their first byte until what they say is stored:
-    slow senders, or a slow Postgres, could fill it otherwise. An eighth is kept for small ones."""
+    slow senders, or a slow Postgres, could fill it otherwise. An eighth is kept for those that say they are small."""
 
     def __init__(self, size: int) -> None:
         self._left = size
@@ -148,6 +155,7 @@ async def receive_body(request: Request, place: Place, *, at_most: int, within: 
     """The body's bytes, for which ``place`` is taken. Raises as ``read_json``, but for what they say."""
     if declared_length(request) > at_most:
         raise TooLarge("the body is too large")
+    place.is_small = 0 < declared_length(request) <= FAIR_BYTES
     body = bytearray()
     began = asyncio.get_running_loop().time()
     try:

@@ -11,7 +11,7 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
-from services.gateway.edge.bodies import Bodies, read_json
+from services.gateway.edge.bodies import ROOM, SMALL_BODY, Bodies, beside, parse_json, receive_body
 from services.gateway.edge.door import key_of
 from services.gateway.ports import Answers
 from services.gateway.rules.chat_request import read_idempotency_key
@@ -28,17 +28,15 @@ class Answered:
     is_last: bool = True
 
 
-SMALL_BODY = 65_536
-
 Work = Callable[[UUID | None], Awaitable[Answered]]
 """Does it; under an id, what was done under the same one before is not done again."""
 
 
-async def read_wishes(request: Request) -> Any:
-    """The JSON of a small body; a request without any says the same as one with ``{}``. Raises ``BadInput``."""
-    if request.headers.get("content-length", "0") == "0" and "transfer-encoding" not in request.headers:
-        return {}
-    return await read_json(request, at_most=SMALL_BODY)
+async def read_wishes(request: Request, *, at_most: int = SMALL_BODY) -> Any:
+    """The JSON of a small body; a request without any says the same as one with ``{}``. Raises as ``read_json``."""
+    with ROOM.place() as place:
+        body = await receive_body(request, place, at_most=at_most)
+        return await beside(len(body), parse_json, body) if body else {}
 
 
 @dataclass(frozen=True, slots=True)

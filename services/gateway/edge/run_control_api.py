@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from services.gateway.actions.wait_for_reply import WaitingRoom
-from services.gateway.edge.bodies import Bodies, read_json
+from services.gateway.edge.bodies import SMALL_BODY, Bodies, read_json
 from services.gateway.edge.door import key_of, scope_of
 from services.gateway.edge.operation import ID, RUN_PARTS, Operation, Reply
 from services.gateway.rules.chat_request import DecisionBody, read_decision
@@ -21,7 +21,6 @@ from shared.ports.control import Control
 from shared.ports.history import History, StoredRun
 from shared.ports.runs import Inbox
 
-SMALL_BODY = 65_536
 ENDS_WITHIN = timedelta(seconds=10)
 """Longer than a run takes that has to be ended over its worker's head."""
 

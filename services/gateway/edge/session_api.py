@@ -7,7 +7,7 @@ from uuid import UUID
 from starlette.requests import Request
 from starlette.responses import Response
 
-from services.gateway.edge.bodies import Bodies, read_json
+from services.gateway.edge.bodies import SMALL_BODY, Bodies, read_json
 from services.gateway.edge.door import scope_of
 from services.gateway.edge.operation import Operation, Reply
 from services.gateway.rules.chat_request import UNFIT, HistoryQuery, ResetBody, read_reset_target
@@ -20,7 +20,6 @@ from shared.ports.records import Records
 from shared.ports.records import Whose as RecordsOf
 from shared.ports.runs import Inbox, Reset
 
-SMALL_BODY = 65_536
 TAG = "sessions"
 
 

@@ -83,7 +83,6 @@ class UpkeepApi:
     async def _compacted(self, run: UUID, session: UUID | None, address: Address | None = None) -> Answered:
         """What comes of the run; with ``address`` it is begun there."""
         manner = self.intake.manner
-        about = {"session": str(session) if session else None, "run_id": str(run)}
         with self.waiting.expect(run) as expected:
             if address is not None:
                 await self.intake.accept(
@@ -95,6 +94,7 @@ class UpkeepApi:
             else:  # it may have ended long ago
                 self.waiting.look_again(run)
             outcome = await expected.outcome(within=manner.wait)
+        about = {"session": await self._session_of(run, session), "run_id": str(run)}
         if outcome is None or isinstance(outcome, Question):
             return Answered({"status": "running", "reason": GOES_ON, **about}, 202, is_last=False)
         if outcome.get("compacted"):
@@ -102,6 +102,12 @@ class UpkeepApi:
         status = "skipped" if outcome.get("state") == "done" else "failed"
         reason = outcome.get("reason") or outcome.get("error") or "nothing was compacted"
         return Answered({"status": status, "reason": reason, **about}, 202)
+
+    async def _session_of(self, run: UUID, chosen: UUID | None) -> str | None:
+        """Whose the run is, is known once it has begun: another request under this key may have chosen before us."""
+        begun = await self.history.run(run)
+        session = begun.session if begun is not None and begun.session is not None else chosen
+        return str(session) if session else None
 
     async def _once(self, request: Request, work: Work) -> Response:
         try:

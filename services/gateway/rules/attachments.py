@@ -111,12 +111,6 @@ def attachment_from_data_url(
     return Attachment(head[1].lower(), data)
 
 
-def check_count(attachments: Sequence[Attachment], limits: AttachmentLimits) -> None:
-    """Raises ``BadInput`` when these are too many for one message."""
-    if len(attachments) > limits.count:
-        raise BadInput(f"a message may have at most {limits.count} attachments, and this one has {len(attachments)}")
-
-
 def _behind_head(data: str) -> int:
     head = _DATA_URL.match(data)
     return head.end() if head else 0

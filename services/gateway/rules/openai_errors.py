@@ -13,7 +13,6 @@ KINDS = {
     409: ("invalid_request_error", "conflict"),
     413: ("invalid_request_error", "request_too_large"),
     429: ("rate_limit_error", "rate_limit_exceeded"),
-    501: ("invalid_request_error", "not_configured"),
 }
 """Type and code by status; what is not here is the caller's mistake below 500 and ours from there on."""
 

@@ -13,8 +13,8 @@ from services.gateway.edge.bodies import LARGE, Bodies, Room, TooSlow, beside, r
 from shared.errors import BadInput, TryLater
 
 
-def request_of(*pieces: bytes, more: bool = False) -> Request:
-    """A request whose body comes in pieces; with ``more`` its end never comes."""
+def request_of(*pieces: bytes, more: bool = False, length: int | None = None) -> Request:
+    """A request whose body comes in pieces; with ``more`` its end never comes. ``length`` is what it says of it."""
     messages: list[Message] = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]
     if not more:
         messages.append({"type": "http.request", "body": b"", "more_body": False})
@@ -25,7 +25,8 @@ def request_of(*pieces: bytes, more: bool = False) -> Request:
         await asyncio.Event().wait()
         raise AssertionError("never")
 
-    return Request({"type": "http", "headers": []}, receive)
+    headers = [] if length is None else [(b"content-length", str(length).encode())]
+    return Request({"type": "http", "headers": headers}, receive)
 
 
 async def test_a_body_may_come_in_pieces() -> None:
@@ -70,13 +71,16 @@ async def test_what_is_wide_is_not_deep() -> None:
 async def test_bodies_share_a_room_while_they_come() -> None:
     """A few hundred slow senders would fill the memory of everybody, whatever each of them sends."""
     room, size = Room(1_000_000), 400_000
-    slow = (request_of(b" " * size, more=True) for _ in range(2))
+    slow = (request_of(b" " * each, more=True) for each in (size, size, 75_000))
     waiting = [asyncio.create_task(read_json(each, at_most=size, room=room)) for each in slow]
     await asyncio.sleep(0)
     with pytest.raises(TryLater):
         await read_json(request_of(b" " * 100_000, b"{}"), at_most=size, room=room)
-    small = b" " * 60_000  # who only says something finds a place also then
-    assert await read_json(request_of(small, b"{}"), at_most=size, room=room) == {}
+    small = b" " * 60_000  # who only says something finds a place also then, and who may turn out to be large does not
+    assert await read_json(request_of(small, b"{}", length=60_002), at_most=size, room=room) == {}
+    for length in (None, 100_000):
+        with pytest.raises(TryLater):
+            await read_json(request_of(b" " * 100, more=True, length=length), at_most=size, room=room)
 
     for task in waiting:
         task.cancel()
@@ -88,12 +92,12 @@ async def test_the_room_is_full_also_for_small_ones() -> None:
     """Many small bodies are as much as a few large ones."""
     room = Room(1_000_000)
     waiting = [
-        asyncio.create_task(read_json(request_of(b" " * 60_000, more=True), at_most=size, room=room))
+        asyncio.create_task(read_json(request_of(b" " * 60_000, more=True, length=60_000), at_most=size, room=room))
         for size in [60_000] * 16
     ]
     await asyncio.sleep(0)
     with pytest.raises(TryLater):
-        await read_json(request_of(b" " * 60_000), at_most=60_000, room=room)
+        await read_json(request_of(b" " * 60_000, length=60_000), at_most=60_000, room=room)
     for task in waiting:
         task.cancel()
     await asyncio.wait(waiting)

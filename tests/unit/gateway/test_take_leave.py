@@ -1,6 +1,5 @@
 """A gateway that is told to stop: in which order it lets go of whom."""
 
-from collections.abc import AsyncGenerator
 from datetime import timedelta
 
 import pytest
@@ -64,26 +63,6 @@ async def test_a_short_time_is_kept_to() -> None:
     door = FakeDoor([], empty_after=9)
     await take_leave(door, Departure(), lambda: None, within=STREAMS_GO_ON / 2)
     assert door.waited == [STREAMS_GO_ON / 2, LAST_WORDS]
-
-
-async def test_streams_end_with_the_event_in_hand() -> None:
-    """What was told is whole, and the source is closed."""
-    closed = []
-
-    async def source() -> AsyncGenerator[int, None]:
-        try:
-            for number in range(9):
-                yield number
-        finally:
-            closed.append(True)
-
-    departure, told = Departure(), []
-    async for number in departure.while_open(source()):
-        told.append(number)
-        if number == 3:
-            departure.end_streams()
-    assert told == [0, 1, 2, 3]
-    assert closed == [True]
 
 
 async def test_who_asks_whether_to_send_requests_here_is_told_of_the_leave() -> None:
