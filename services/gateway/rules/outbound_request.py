@@ -20,7 +20,7 @@ class OutboundBody(RequestBody):
     channel: Literal["telegram"] = Field("telegram", description="Over which channel.")
     chat: Name | None = Field(
         None,
-        description="A chat's id, a conversation, or the operator's name for one. May be missing while there is one only.",
+        description="A chat's id, a conversation, or the operator's name for it. May be missing if there is one only.",
     )
     attachments: list[Any] | None = Field(None, max_length=0, description="None: only text goes out in this version.")
 
