@@ -131,7 +131,8 @@ async def test_one_idempotency_key_makes_one_run(stack: Stack) -> None:
         known = (await http.get(f"/api/v1/runs/{run}")).json()
         assert known["state"] == "accepted"
         bad_resume = await http.get(f"/api/v1/runs/{run}/events", headers={"Last-Event-ID": "yesterday"})
-        assert bad_resume.status_code == 400
+        bad_beside_good = await http.get(f"/api/v1/runs/{run}/events?after=x", headers={"Last-Event-ID": "0-1"})
+        assert (bad_resume.status_code, bad_beside_good.status_code) == (400, 400)
     with psycopg.connect(stack.database_url) as database:
         assert database.execute("select count(*) from runs").fetchone() == (1,)
         assert database.execute("select last_ordinal from conversations").fetchone() == (1,)

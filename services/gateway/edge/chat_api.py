@@ -93,8 +93,9 @@ class ChatApi:
         """Follow a run, from the event after ``Last-Event-ID`` on."""
         try:
             run = await self._find(request)
-            header, query = request.headers.get("last-event-id"), request.query_params.get("after")
-            after = read_last_event_id(header or query) or BEGINNING
+            given = request.headers.get("last-event-id"), request.query_params.get("after")
+            header, query = map(read_last_event_id, given)
+            after = header or query or BEGINNING
             seat = self.desk.seats.take()
         except LucydError as fault:
             return self.bodies.error(fault)
