@@ -10,22 +10,9 @@ from shared.ids import new_id
 from shared.messages.run_events import ACCEPTED_ID, STEP, RunEvent, event_id, terminal_id
 from shared.ports.history import ToldSoFar
 from tests.builders import CONVERSATION, final_write, new_run, said, write
-from tests.runs_worlds import InMemoryWorld, PostgresWorld, World
+from tests.runs_worlds import World
 
 BEGINNING = "0-0"
-
-
-@pytest.fixture(params=["inmemory", "postgres"])
-def bare(request: pytest.FixtureRequest) -> World:
-    """A store without any worker."""
-    return InMemoryWorld() if request.param == "inmemory" else PostgresWorld(request.getfixturevalue("database"))
-
-
-@pytest.fixture
-async def world(bare: World) -> World:
-    """A store with one living worker."""
-    bare.me = await bare.hire()
-    return bare
 
 
 def told(step: int, *pieces: tuple[str, str]) -> Told:

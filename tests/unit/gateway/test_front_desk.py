@@ -32,13 +32,6 @@ ROOM = 10 * LARGE
 
 
 @pytest.fixture
-async def world() -> InMemoryWorld:
-    made = InMemoryWorld()
-    made.me = await made.hire()
-    return made
-
-
-@pytest.fixture
 def api(world: InMemoryWorld) -> OpenAIApi:
     bus = InMemoryBus(world.clock)
     desk = front_desk(world, bus)

@@ -44,13 +44,6 @@ HELD_UP = 0.12
 READ: Read = lambda body, key: read_chat(body, key=key)  # noqa: E731
 
 
-@pytest.fixture
-async def world() -> InMemoryWorld:
-    made = InMemoryWorld()
-    made.me = await made.hire()
-    return made
-
-
 def request(data: bytes, **headers: str) -> Request:
     """One that brings a photo; its client stays."""
     content = {"content_type": "image/png", "data": base64.b64encode(data).decode()}

@@ -22,13 +22,6 @@ def asks(claim: Claim, question: str = "May I?", *, step: int = 1) -> Write:
 
 
 @pytest.fixture
-async def world() -> InMemoryWorld:
-    made = InMemoryWorld()
-    made.me = await made.hire()
-    return made
-
-
-@pytest.fixture
 def room(world: InMemoryWorld) -> WaitingRoom:
     bus = InMemoryBus(world.clock)
     return WaitingRoom(bus, bus, world.inbox, world.clock)

@@ -11,15 +11,9 @@ from services.agent_worker.rules.fair_share import FairShare
 from shared.ports.bus import WakeUp
 from shared.ports.model import ModelAnswer
 from tests.builders import address, new_run
-from tests.unit.agent_worker.actions.workroom import Room
+from tests.unit.agent_worker.actions.workroom import Room, until
 
 HALF = FairShare(4, window=0.5)
-
-
-async def _until(condition: object) -> None:
-    async with asyncio.timeout(5):
-        while not condition():  # type: ignore[operator]
-            await asyncio.sleep(0.001)
 
 
 async def _accept(room: Room, conversation: str, principal: str, text: str = "hello") -> UUID:
@@ -48,7 +42,7 @@ async def test_a_flood_leaves_room_for_somebody_else() -> None:
         await _accept(room, f"flood{number}", "key:a")
     await _accept(room, "quiet", "key:b")
     async with _taking(room) as hand:
-        await _until(lambda: len(room.model.requests) == 3)
+        await until(lambda: len(room.model.requests) == 3)
 
         assert hand.conversations == ["flood0", "flood1", "quiet"]
         assert (hand.in_line, hand.free, hand.full) == (18, 1, ["key:a"])
@@ -63,10 +57,10 @@ async def test_a_worker_tells_for_how_long_the_first_in_its_line_has_waited() ->
     for number in range(2):
         await _accept(room, f"c{number}", "key:a")
     async with _taking(room) as hand:
-        await _until(lambda: len(room.model.requests) == 2)
+        await until(lambda: len(room.model.requests) == 2)
         assert (hand.slots, hand.waits.total_seconds()) == (4, 0)
         await _accept(room, "late", "key:a")
-        await _until(lambda: hand.in_line == 1)
+        await until(lambda: hand.in_line == 1)
         room.clock.advance(3)
         assert hand.waits.total_seconds() == 3
 
@@ -76,7 +70,7 @@ async def test_what_waits_is_begun_as_slots_come_free() -> None:
     room = await Room(*[ModelAnswer("hi") for _ in range(9)]).open()
     runs = [await _accept(room, f"c{number}", "key:a") for number in range(9)]
     async with _taking(room) as hand:
-        await _until(lambda: hand.served == 9 and hand.count == 0)
+        await until(lambda: hand.served == 9 and hand.count == 0)
     for run in runs:
         assert (await room.outcome(run))["reply"] == "hi"
 
@@ -89,13 +83,13 @@ async def test_a_worker_without_a_free_slot_reads_on() -> None:
     for number in range(4):
         await _accept(room, f"first{number}", "key:a" if number % 2 else "key:b")
     async with _taking(room) as hand:
-        await _until(lambda: len(room.model.requests) == 4)
+        await until(lambda: len(room.model.requests) == 4)
         for number in range(5):
             await _accept(room, f"later{number}", "key:a")
         await _accept(room, "quiet", "key:c")
-        await _until(lambda: hand.in_line == 6)
+        await until(lambda: hand.in_line == 6)
         holds[0].set()
-        await _until(lambda: len(room.model.requests) == 5)
+        await until(lambda: len(room.model.requests) == 5)
 
         assert "quiet" in hand.conversations
 
@@ -108,12 +102,12 @@ async def test_a_long_line_behind_one_message_is_no_privilege() -> None:
     second = await _accept(room, "deep", "key:a", "2")
     await _accept(room, "other", "key:b")
     async with _taking(room, FairShare(2, window=0.5)) as hand:
-        await _until(lambda: len(room.model.requests) == 2)
+        await until(lambda: len(room.model.requests) == 2)
         quiet = await _accept(room, "quiet", "key:c")
-        await _until(lambda: hand.in_line == 1)
+        await until(lambda: hand.in_line == 1)
         holds[0].set()
-        await _until(lambda: hand.served >= 3)
-        await _until(lambda: hand.count == 1)
+        await until(lambda: hand.served >= 3)
+        await until(lambda: hand.count == 1)
         assert (await room.outcome(first))["state"] == "done"
         assert (await room.outcome(quiet))["state"] == "done"
         assert (await room.outcome(second))["state"] == "done"
@@ -127,7 +121,7 @@ async def test_a_wake_up_without_a_name_is_looked_up() -> None:
         await room.world.accept(new_run(address=replace(address(f"c{number}"), principal="key:a")))
         await room.bus.wake([WakeUp(f"c{number}")])
     async with _taking(room) as hand:
-        await _until(lambda: len(room.model.requests) == 2)
+        await until(lambda: len(room.model.requests) == 2)
         assert (hand.full, hand.in_line) == (["key:a"], 3)
 
 
@@ -138,7 +132,7 @@ async def test_a_claim_tells_whose_a_nameless_conversation_is() -> None:
     await room.world.accept(new_run(address=replace(address("c"), principal="key:a")))
     hand = WorkInHand(room.desk, room.histories, share=FairShare(2, window=0.5))
     hand.take("c")
-    await _until(lambda: room.model.requests)
+    await until(lambda: room.model.requests)
 
     assert list(hand.full) == ["key:a"]
     await hand.drop()
@@ -151,7 +145,7 @@ async def test_what_waits_is_passed_on_at_the_goodbye() -> None:
     for number in range(4):
         await _accept(room, f"c{number}", "key:a")
     async with _taking(room) as hand:
-        await _until(lambda: len(room.model.requests) == 2)
+        await until(lambda: len(room.model.requests) == 2)
         room.desk.draining.set()
         assert list(hand.pass_on()) == ["c2", "c3"]
         hand.take("late", "key:b", entry="")
@@ -168,7 +162,7 @@ async def test_a_worker_that_pauses_passes_on_what_waits_and_takes_again_later()
     room = await Room(*holds, *[ModelAnswer("hi") for _ in range(4)]).open()
     runs = [await _accept(room, f"c{number}", "key:a") for number in range(4)]
     async with _taking(room) as hand:
-        await _until(lambda: len(room.model.requests) == 2)
+        await until(lambda: len(room.model.requests) == 2)
         hand.pause()
         assert (hand.takes, hand.free, hand.in_line) == (False, 0, 0)
         await room.desk.outlet.flush()
@@ -180,6 +174,6 @@ async def test_a_worker_that_pauses_passes_on_what_waits_and_takes_again_later()
         assert sorted(wake_up.conversation for wake_up in room.bus.waiting) == ["c2", "c3"]
 
         hand.resume()
-        await _until(lambda: hand.served == 4 and hand.count == 0)
+        await until(lambda: hand.served == 4 and hand.count == 0)
     for run in runs:
         assert (await room.outcome(run))["state"] == "done"

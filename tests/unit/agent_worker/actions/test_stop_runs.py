@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -29,6 +29,18 @@ async def ended(room: Room, run: UUID) -> Mapping[str, Any]:
     await asyncio.sleep(0.01)
     await room.desk.outlet.flush()
     return await room.outcome(run)
+
+
+def long_tool() -> tuple[asyncio.Event, Callable[[object], Awaitable[str]]]:
+    """A tool that takes a minute unless it is stopped, and what says that it has begun."""
+    begun = asyncio.Event()
+
+    async def long(_: object) -> str:
+        begun.set()
+        await asyncio.sleep(60)
+        return "never"
+
+    return begun, long
 
 
 async def all_is_well(room: Room) -> bool:
@@ -71,13 +83,7 @@ async def test_a_cancel_during_a_model_call_ends_the_run_at_once() -> None:
 
 async def test_a_cancel_during_a_tool_that_heeds_it_leaves_the_act_in_doubt() -> None:
     """Nobody can tell how far it came: model and person are told, and it is not repeated."""
-    begun = asyncio.Event()
-
-    async def long(_: object) -> str:
-        begun.set()
-        await asyncio.sleep(60)
-        return "never"
-
+    begun, long = long_tool()
     room = await Room(asks("exec"), ModelAnswer("the next"), tools=Tools({"exec": "once"}, doing={"exec": long})).open()
     run = await room.accept()
     async with room.at_work() as hand:
@@ -346,13 +352,7 @@ async def test_a_command_for_another_run_stops_nothing() -> None:
 
 async def test_a_channel_is_told_of_a_cancelled_run_only_what_is_in_doubt() -> None:
     """Who has said stop needs no answer; who must know of an act in doubt gets the sentence."""
-    begun = asyncio.Event()
-
-    async def long(_: object) -> str:
-        begun.set()
-        await asyncio.sleep(60)
-        return "never"
-
+    begun, long = long_tool()
     room = await Room(asks("exec"), asyncio.Event(), tools=Tools({"exec": "once"}, doing={"exec": long})).open()
     new = chat_message()
     conversation = new.address.conversation

@@ -13,17 +13,11 @@ from shared.ids import new_id
 from shared.ports.bus import WakeUp
 from shared.ports.model import ModelAnswer
 from tests.builders import CONVERSATION, new_run
-from tests.unit.agent_worker.actions.workroom import Room
+from tests.unit.agent_worker.actions.workroom import Room, until
 
 
 def _hand(room: Room, *, slots: int = 2) -> WorkInHand:
     return WorkInHand(room.desk, room.histories, share=FairShare(slots))
-
-
-async def _until(condition: object) -> None:
-    async with asyncio.timeout(5):
-        while not condition():  # type: ignore[operator]
-            await asyncio.sleep(0.001)
 
 
 async def test_a_wake_up_is_answered_and_forgotten() -> None:
@@ -33,7 +27,7 @@ async def test_a_wake_up_is_answered_and_forgotten() -> None:
     run = await room.accept()
     await room.bus.wake([WakeUp(CONVERSATION, run)])
     taking = asyncio.create_task(take_work(room.bus, room.runs, hand, sleep=room.clock.sleep))
-    await _until(lambda: hand.served == 1 and hand.count == 0)
+    await until(lambda: hand.served == 1 and hand.count == 0)
     await room.desk.outlet.flush()
 
     assert (await room.outcome(run))["reply"] == "hi"
@@ -50,11 +44,11 @@ async def test_no_more_is_taken_than_there_are_slots() -> None:
         await room.world.accept(new_run(conversation=name))
         await room.bus.wake([WakeUp(name)])
     taking = asyncio.create_task(take_work(room.bus, room.runs, hand, sleep=room.clock.sleep))
-    await _until(lambda: len(room.model.requests) == 2)
+    await until(lambda: len(room.model.requests) == 2)
 
     assert (hand.count, hand.free, hand.conversations) == (2, 0, ["a", "b"])
     hold.set()
-    await _until(lambda: hand.served == 3)
+    await until(lambda: hand.served == 3)
     taking.cancel()
 
 
@@ -65,7 +59,7 @@ async def test_a_conversation_in_hand_is_looked_at_once_more() -> None:
     hand = _hand(room)
     await room.accept("1")
     hand.take(CONVERSATION)
-    await _until(lambda: room.model.requests)
+    await until(lambda: room.model.requests)
     second = await room.accept("2")
     hand.take(CONVERSATION, entry="9-0")
     assert hand.count == 1
@@ -104,7 +98,7 @@ async def test_a_redis_that_is_away_is_asked_again() -> None:
 
     await bus.wake([WakeUp(CONVERSATION)])
     taking = asyncio.create_task(take_work(Away(), room.runs, hand, sleep=room.clock.sleep))
-    await _until(lambda: hand.served == 1)
+    await until(lambda: hand.served == 1)
 
     assert room.clock.slept == [PAUSE_WITHOUT_REDIS] * 3
     taking.cancel()
@@ -129,7 +123,7 @@ async def test_a_drained_hand_takes_nothing_and_drops_what_does_not_end() -> Non
     hand = _hand(room)
     run = await room.accept()
     hand.take(CONVERSATION)
-    await _until(lambda: room.model.requests)
+    await until(lambda: room.model.requests)
     room.desk.draining.set()
     assert hand.free == 0
     assert await hand.drop() == [CONVERSATION]
@@ -148,14 +142,14 @@ async def test_an_attempt_that_was_overtaken_is_stopped_and_what_waits_behind_it
     hand = _hand(room)
     await room.accept("a long errand")
     hand.take(CONVERSATION)
-    await _until(lambda: len(room.model.requests) == 1)
+    await until(lambda: len(room.model.requests) == 1)
     held = hand.epochs
     assert await room.runs.overtaken(held, worker=room.desk.worker) == []
     await room.world.inbox.reset(CONVERSATION, new_id(), source="http", sender="x")
     second = await room.accept("and now?")
     (gone,) = await room.runs.overtaken(held, worker=room.desk.worker)
     hand.overtaken(gone, held[gone])
-    await _until(lambda: hand.count == 0)
+    await until(lambda: hand.count == 0)
 
     assert (await room.outcome(second))["reply"] == "after the reset"
     assert room.desk.owed == []
@@ -169,10 +163,10 @@ async def test_a_claim_that_has_moved_on_is_not_taken_for_an_overtaken_one() -> 
     hand = _hand(room)
     run = await room.accept()
     hand.take(CONVERSATION)
-    await _until(lambda: len(room.model.requests) == 1)
+    await until(lambda: len(room.model.requests) == 1)
     hand.overtaken(CONVERSATION, hand.epochs[CONVERSATION] - 1)
     hold.set()
-    await _until(lambda: hand.count == 0)
+    await until(lambda: hand.count == 0)
     assert (await room.outcome(run))["state"] == "done"
 
 
@@ -191,7 +185,7 @@ async def test_one_broken_conversation_does_not_end_the_others() -> None:
     hand = WorkInHand(room.desk, Broken(1_000_000), share=FairShare(2))
     hand.take("broken")
     hand.take(CONVERSATION)
-    await _until(lambda: hand.count == 0)
+    await until(lambda: hand.count == 0)
     assert (await room.outcome(run))["reply"] == "hi"
     watching = asyncio.create_task(hand.watch())
     await asyncio.sleep(0.01)
