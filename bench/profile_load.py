@@ -2,7 +2,6 @@
 
 import argparse
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from bench.logs_folder import logs_folder
 from bench.loops import run
 from bench.processes import cpu_seconds
 from bench.town import Town, open_town
-from tests.stack import PROJECT, Process, Stack
+from tests.stack import Process, Stack
 
 PROFILED = ("gateway", "agent_worker")
 SESSIONS = 64
@@ -33,31 +32,11 @@ class ProfiledStack(Stack):
         """The same, ended with the other one, for they share their list of processes."""
         return cls(stack.folder, stack.database_url, stack.redis_url, stack.config, stack.environment, stack.processes)
 
-    def start(self, name: str, **environment: str) -> Process:
+    def start(self, name: str, module: str = "", **environment: str) -> Process:
         """See ``Stack.start``."""
-        if name not in PROFILED:
-            return super().start(name, **environment)
-        log = self.folder / f"{name}-{len(self.processes)}.log"
-        with log.open("wb") as out:
-            popen = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "bench.profiled_service",
-                    name,
-                    str(self._samples(name)),
-                    "-c",
-                    str(self.config),
-                ],
-                cwd=PROJECT,
-                env={**self._environment(), **self.environment, **environment},
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-            )
-        process = Process(name, popen, log)
-        self.processes.append(process)
-        return process
+        if module or name not in PROFILED:
+            return super().start(name, module, **environment)
+        return self.launch(name, ["bench.profiled_service", name, str(self._samples(name))], environment)
 
     def _samples(self, name: str) -> Path:
         return self.folder / f"{name}-{len(self.processes)}.samples.json"

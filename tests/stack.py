@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -75,15 +75,21 @@ class Stack:
         """Where the agent works."""
         return self.folder / "workspace"
 
-    def start(self, name: str, **environment: str) -> Process:
-        """Start a service; it may not be ready yet."""
+    def start(self, name: str, module: str = "", **environment: str) -> Process:
+        """Start a service, or ``module`` in its place; it may not be ready yet."""
+        return self.launch(name, [module or f"services.{name}"], environment)
+
+    def launch(
+        self, name: str, words: Sequence[str], environment: Mapping[str, str], *, stdin: int = subprocess.DEVNULL
+    ) -> Process:
+        """Start ``python -m`` with these words, behind which comes the configuration, as that service."""
         log = self.folder / f"{name}-{len(self.processes)}.log"
         with log.open("wb") as out:
             popen = subprocess.Popen(
-                [sys.executable, "-m", f"services.{name}", "-c", str(self.config)],
+                [sys.executable, "-m", *words, "-c", str(self.config)],
                 cwd=PROJECT,
                 env={**self._environment(), **self.environment, **environment},
-                stdin=subprocess.DEVNULL,
+                stdin=stdin,
                 stdout=out,
                 stderr=subprocess.STDOUT,
             )
@@ -99,9 +105,9 @@ class Stack:
         wait_until(lambda: _ready(process), f"the gateway is ready; its log: {process.log}")
         return process
 
-    def workers(self, count: int = 1) -> list[Process]:
-        """Start agent workers and wait until each has said that it runs."""
-        started = [self.start("agent_worker") for _ in range(count)]
+    def workers(self, count: int = 1, module: str = "") -> list[Process]:
+        """Start agent workers, or ``module`` in their place, and wait until each has said that it runs."""
+        started = [self.start("agent_worker", module) for _ in range(count)]
         for process in started:
             wait_until(lambda process=process: _has_started(process), "the worker has started")
         return started

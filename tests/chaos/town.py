@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -22,7 +21,7 @@ from tests.chaos.faketime import Faketime
 from tests.chaos.history import Disturbance
 from tests.chaos.line import Line
 from tests.chaos.wired_worker import FOLDER, PLANT, SOCKET, SPARE
-from tests.stack import PROJECT, Process, Stack, free_port, text_of
+from tests.stack import Process, Stack, free_port, text_of
 from tests.webhook_receiver import Receiver
 
 LOOKS_EVERY = 0.1
@@ -211,20 +210,9 @@ class Town:
 
     def _launch_worker(self, env: dict[str, str]) -> Process:
         """Start one that waits for its address of Postgres, with everything imported: a start takes seconds."""
-        log = self.stack.folder / f"agent_worker-{len(self.stack.processes)}.log"
         chaos = {SOCKET: str(self.socket), FOLDER: str(self._folder), PLANT: self._plant, SPARE: "1"}
-        with log.open("wb") as out:
-            popen = subprocess.Popen(
-                [sys.executable, "-m", "tests.chaos.wired_worker", "-c", str(self.stack.config)],
-                cwd=PROJECT,
-                env={**self.stack._environment(), **self.stack.environment, **env, **chaos},
-                stdin=subprocess.PIPE,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-            )
-        process = Process("agent_worker", popen, log)
-        self.stack.processes.append(process)
-        return process
+        words = ["tests.chaos.wired_worker"]
+        return self.stack.launch("agent_worker", words, {**env, **chaos}, stdin=subprocess.PIPE)
 
     def _note_end(self, process: Process) -> None:
         code, pid = process.popen.returncode, process.popen.pid

@@ -1,9 +1,6 @@
 """A worker whose event loop stands still is late, not dead: nobody takes its conversations."""
 
 import asyncio
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +9,7 @@ import pytest
 
 from tests.e2e.proofs import CountingModel, acted, answer, ask, check_histories, rows
 from tests.scripted_model_server import ScriptedModelServer
-from tests.stack import PROJECT, Process, Stack, async_client, model_toml, open_stack, text_of, wait_until
+from tests.stack import Stack, async_client, model_toml, open_stack, wait_until
 
 BLOCKED = 8.0
 """Seconds; a worker whose beat stood still for 6 would be fenced."""
@@ -46,7 +43,7 @@ async def test_a_blocked_event_loop_is_no_reason_for_a_takeover(
 ) -> None:
     """Eight seconds of time.sleep in a tool, with another chat in hand and a peer that looks on."""
     gateway = stack.gateway()
-    blocked = _start_blockable(stack)
+    (blocked,) = stack.workers(module="tests.e2e.blockable_worker")
     acts = tmp_path / "acts.txt"
     async with async_client(gateway) as http:
         waiting = {
@@ -86,20 +83,3 @@ async def test_a_blocked_event_loop_is_no_reason_for_a_takeover(
     assert peer.popen.poll() is None
     measured = f"another message was answered after {beside:.1f} s by the peer, those in hand after {after:.1f} s"
     print(f"blocked for {BLOCKED:g} s: {measured}")  # noqa: T201 - a figure of the report
-
-
-def _start_blockable(stack: Stack) -> Process:
-    log = stack.folder / "blockable_worker.log"
-    with log.open("wb") as out:
-        popen = subprocess.Popen(
-            [sys.executable, "-m", "tests.e2e.blockable_worker", "-c", str(stack.config)],
-            cwd=PROJECT,
-            env={"PATH": os.environ["PATH"], **stack._environment()},
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=subprocess.STDOUT,
-        )
-    process = Process("agent_worker", popen, log)
-    stack.processes.append(process)
-    wait_until(lambda: "service_started" in text_of(process), "the worker has started")
-    return process

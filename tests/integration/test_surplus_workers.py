@@ -1,9 +1,6 @@
 """Real workers on a processor that is full: one stands back, and is there when it is needed."""
 
 import asyncio
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +19,7 @@ from shared.messages import routes
 from tests.builders import address, new_run
 from tests.bus_worlds import HOUR
 from tests.scripted_model_server import Hang, Say, ScriptedModelServer
-from tests.stack import PROJECT, Process, Stack, model_toml, open_stack, text_of, wait_until
+from tests.stack import Process, Stack, model_toml, open_stack, wait_until
 
 
 @pytest.fixture
@@ -48,20 +45,7 @@ class Workers:
         self._stack = stack
 
     def start(self) -> Process:
-        stack = self._stack
-        log = stack.folder / f"busy_worker-{len(stack.processes)}.log"
-        with log.open("wb") as out:
-            popen = subprocess.Popen(
-                [sys.executable, "-m", "tests.integration.busy_worker", "-c", str(stack.config)],
-                cwd=PROJECT,
-                env={"PATH": os.environ["PATH"], **stack._environment()},
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-            )
-        process = Process("agent_worker", popen, log)
-        stack.processes.append(process)
-        wait_until(lambda: "service_started" in text_of(process), "the worker has started")
+        (process,) = self._stack.workers(module="tests.integration.busy_worker")
         return process
 
     def told(self, process: Process) -> dict[str, str]:
