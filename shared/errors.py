@@ -65,7 +65,11 @@ class GiveUp(LucydError):
 
 
 class ModelRejected(GiveUp):
-    """The provider refused the request."""
+    """The provider refused the request. ``of_content``: perhaps for what it holds, and not for who asks."""
+
+    def __init__(self, message: str, *, of_content: bool = False) -> None:
+        super().__init__(message)
+        self.of_content = of_content
 
 
 class ModelTimeout(GiveUp):

@@ -75,8 +75,7 @@ async def ask_model(
             await desk.clock.sleep(pause)
             await _reserve_anew(attempt, settlement)
         except GiveUp as fault:
-            if isinstance(fault, ModelRejected) and attempt.images and not heard.anything:
-                # A broken image would spoil every later message of its conversation.
+            if isinstance(fault, ModelRejected) and fault.of_content and attempt.images and not heard.anything:
                 log.warning("images_refused", run=str(attempt.claim.run), images=len(attempt.images), reason=str(fault))
                 attempt.refused |= frozenset(attempt.images)
                 attempt.unsettled = _settle(attempt, call_id, call_type, Usage(), started, estimated=True)
@@ -93,6 +92,7 @@ async def ask_model(
         else:
             attempt.unsettled = _settle(attempt, call_id, call_type, answer.usage, started, estimated=False)
             attempt.tried = 0
+            desk.refused.add(attempt.model.spec.model, attempt.refused)  # without them it is answered, so it was them
             return answer, attempt.unsettled
 
 

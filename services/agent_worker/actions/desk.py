@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Protocol
 from uuid import UUID
 
+from services.agent_worker.actions.refused_images import RefusedImages
 from services.agent_worker.actions.suspects import Suspects
 from services.agent_worker.actions.tell import Outlet
 from services.agent_worker.ports import Toolbox
@@ -100,3 +101,4 @@ class Desk:
     suspects: Suspects = field(default_factory=Suspects)
     alone: bool = False
     owed: list[Settlement] = field(default_factory=list)
+    refused: RefusedImages = field(default_factory=RefusedImages)

@@ -15,12 +15,13 @@ async def show_images(attempt: Attempt, messages: Sequence[Message]) -> Sequence
 
     What was loaded is kept for the next turn of this attempt. Raises ``TryLater``.
     """
-    largest = attempt.desk.manner.largest_image
-    blocks = images_to_show(messages, largest=largest) if attempt.model.spec.supports_vision else []
-    wanted = [block["id"] for block in blocks if block["id"] not in attempt.refused]
+    largest, spec = attempt.desk.manner.largest_image, attempt.model.spec
+    ids = [block["id"] for block in images_to_show(messages, largest=largest)] if spec.supports_vision else []
+    refused = {*attempt.refused, *attempt.desk.refused.among(spec.model, ids)}
+    wanted = [id for id in ids if id not in refused]
     missing = [UUID(id) for id in wanted if id not in attempt.images]
     loaded = await attempt.desk.blobs.load(missing) if missing else {}
     fresh = {str(id): base64.b64encode(data).decode() for id, data in loaded.items()}
     known = {**attempt.images, **fresh}
     attempt.images = {id: known[id] for id in wanted if id in known}
-    return with_images(messages, attempt.images, refused=attempt.refused)
+    return with_images(messages, attempt.images, refused=refused)

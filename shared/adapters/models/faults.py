@@ -18,6 +18,9 @@ LONGEST_MESSAGE = 300
 """Characters of the provider's own words; some servers echo the whole request in theirs."""
 
 _NOT_LET_IN = (401, 403)
+_OF_CALLER = (*_NOT_LET_IN, 402)
+"""Not 404: some routers answer it when none of their models takes images."""
+
 _STATUS_OF_ERROR = {
     # Errors inside a stream come without a status, because 200 was sent long before.
     "invalid_request_error": 400,
@@ -62,7 +65,7 @@ def fault_of_status(
     sentence = answered + (f": {said}" if said else ".")
     if status == 429 or status >= 500:
         return TryLater(sentence, after=retry_after(headers))
-    return ModelRejected(sentence)
+    return ModelRejected(sentence, of_content=status not in _OF_CALLER)
 
 
 def fault_of_error(error: object, *, secrets: Collection[str] = (), refusal: str = "") -> TryLater | GiveUp:

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from services.agent_worker.actions.refused_images import RefusedImages
 from services.agent_worker.actions.remember_history import ROW_BYTES
 from services.agent_worker.rules.images import REFUSED
 from shared.adapters.inmemory.blobs import InMemoryBlobs
@@ -20,6 +21,8 @@ from tests.unit.agent_worker.actions.workroom import SPEC, Room, asks, with_mann
 PNG = b"\x89PNG\r\n\x1a\n" + b"\xfe" * 50_000
 CAT = Attachment("image/png", PNG, "cat.png")
 NOTES = Attachment("text/plain", b"buy milk", "notes.txt")
+NO = ModelRejected("no", of_content=True)
+TOO_LONG = ModelRejected("too long", of_content=True)
 VOICE = Attachment("audio/ogg", b"OggS", is_voice=True)
 LINE = "[image: cat.png, image/png, 50 kB]"
 SHOWN = {"type": "image", "media_type": "image/png", "data": base64.b64encode(PNG).decode()}
@@ -58,7 +61,7 @@ async def test_what_comes_with_a_message_is_shown_with_it() -> None:
 
 async def test_an_image_that_the_provider_refuses_is_left_out_and_the_rest_is_answered() -> None:
     """It may be cut off or too wide for this provider; the person is to hear something, and later messages work."""
-    room = await Room(ModelRejected("no"), asks("read"), ModelAnswer("I can't see it"), ModelAnswer("well")).open()
+    room = await Room(NO, asks("read"), ModelAnswer("I can't see it"), ModelAnswer("well"), ModelAnswer("a cat")).open()
     outcome = await room.answer("look", attachments=[CAT, NOTES])
     assert outcome["reply"] == "I can't see it"
     assert await room.every_call_is_booked()
@@ -69,15 +72,37 @@ async def test_an_image_that_the_provider_refuses_is_left_out_and_the_rest_is_an
     assert blind == still == [refused if block == SHOWN else block for block in seen]
 
     assert (await room.answer("and now?"))["reply"] == "well"
+    assert told(room.model.requests[3]) == blind  # it was refused once, and is not tried again with each message
+    room.desk = replace(room.desk, refused=RefusedImages())
+    await room.answer("and by somebody else?")
+    assert told(room.model.requests[4]) == seen
 
 
 async def test_a_refusal_without_images_is_final() -> None:
     """Asked again without them, and refused again, it was something else."""
     for attachments in ([CAT], [NOTES]):
-        room = await Room(ModelRejected("too long"), ModelRejected("too long")).open()
+        room = await Room(TOO_LONG, TOO_LONG).open()
         outcome = await room.answer("look", attachments=attachments)
         assert outcome["error"] == "too long"
         assert len(room.model.requests) == (2 if CAT in attachments else 1)
+        cat = str(blob_id(UUID(str(outcome["run_id"])), 0))
+        assert not room.desk.refused.among(SPEC.model, [cat])
+
+
+async def test_a_refusal_of_who_asks_is_not_laid_on_the_images() -> None:
+    """A wrong key or a model that is not there: without the images it would be refused as well."""
+    room = await Room(ModelRejected("wrong key")).open()
+    assert (await room.answer("look", attachments=[CAT]))["error"] == "wrong key"
+    assert len(room.model.requests) == 1
+
+
+def test_the_newest_refusals_are_remembered() -> None:
+    """Each of its own model, and not without end."""
+    refused = RefusedImages(most=2)
+    refused.add("a", ["1", "2"])
+    refused.add("b", ["3"])
+    assert refused.among("a", ["1", "2", "3"]) == {"2"}
+    assert refused.among("b", ["2", "3"]) == {"3"}
 
 
 async def test_an_image_is_loaded_once_for_all_turns_of_a_run() -> None:

@@ -66,7 +66,9 @@ def test_errors_inside_an_answer_are_told_apart(error: object, kind: type[Except
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 408, 413, 422])
 def test_what_the_provider_refuses_for_good_is_not_tried_again(status: int) -> None:
-    assert isinstance(fault_of_status(status, None, {}), ModelRejected)
+    fault = fault_of_status(status, None, {})
+    assert isinstance(fault, ModelRejected)
+    assert fault.of_content == (status not in {401, 402, 403})
 
 
 @pytest.mark.parametrize(
