@@ -13,11 +13,10 @@ import anthropic
 import httpx2
 
 from shared.adapters.models.anthropic_wire import AnthropicAnswer, request_body
-from shared.adapters.models.sender import Post, Sender, open_sender
-from shared.adapters.models.vendor_call import CONNECTION, Vendor, call_vendor, refusal_of, secrets_of
-from shared.adapters.models.wire_json import to_wire
+from shared.adapters.models.sender import Post, open_sender
+from shared.adapters.models.vendor_call import CONNECTION
+from shared.adapters.models.vendor_model import VendorModel
 from shared.domain.provider import ModelSpec
-from shared.ports.model import ModelAnswer, ModelRequest, OnDelta
 
 VENDOR_URL = "https://api.anthropic.com"
 """Said explicitly, because the SDK would else read addresses from the environment, which is read once, elsewhere."""
@@ -25,40 +24,13 @@ VENDOR_URL = "https://api.anthropic.com"
 _PLACEHOLDER_KEY = "no-key"
 
 
-class AnthropicModel:
-    """One configured model; calls may overlap, they share the client's connections."""
-
-    def __init__(self, spec: ModelSpec, sender: Sender) -> None:
-        self._spec = spec
-        self._sender = sender
-        self._vendor = Vendor(errors=anthropic.AnthropicError, secrets=secrets_of(spec), refusal=refusal_of(spec))
-
-    @property
-    def spec(self) -> ModelSpec:
-        """What the operator configured."""
-        return self._spec
-
-    async def answer(self, request: ModelRequest, on_delta: OnDelta) -> ModelAnswer:
-        """Ask once; see the port."""
-        answer = AnthropicAnswer()
-        await call_vendor(
-            self._sender,
-            request,
-            to_wire(request_body(self._spec, request)),
-            answer,
-            on_delta if self._spec.supports_streaming else None,
-            vendor=self._vendor,
-        )
-        return answer.answer(request)
-
-
 @asynccontextmanager
-async def open_anthropic(spec: ModelSpec) -> AsyncIterator[AnthropicModel]:
+async def open_anthropic(spec: ModelSpec) -> AsyncIterator[VendorModel]:
     """The model with its own connections, closed on leaving."""
     # At DEBUG the SDK logs whole requests, and what people write never goes into a log.
     logging.getLogger("anthropic").setLevel(logging.INFO)
     async with open_sender(partial(_open_sdk, spec), configured=spec.headers) as sender:
-        yield AnthropicModel(spec, sender)
+        yield VendorModel(spec, sender, errors=anthropic.AnthropicError, write=request_body, read=AnthropicAnswer)
 
 
 @asynccontextmanager

@@ -12,11 +12,10 @@ import httpx2
 import openai
 
 from shared.adapters.models.openai_wire import OpenAIAnswer, request_body
-from shared.adapters.models.sender import Post, Sender, open_sender
-from shared.adapters.models.vendor_call import CONNECTION, Vendor, call_vendor, refusal_of, secrets_of
-from shared.adapters.models.wire_json import to_wire
+from shared.adapters.models.sender import Post, open_sender
+from shared.adapters.models.vendor_call import CONNECTION
+from shared.adapters.models.vendor_model import VendorModel
 from shared.domain.provider import ModelSpec
-from shared.ports.model import ModelAnswer, ModelRequest, OnDelta
 
 VENDOR_URL = "https://api.openai.com/v1"
 """Said explicitly, because the SDK would else read addresses from the environment, which is read once, elsewhere."""
@@ -25,38 +24,11 @@ _PLACEHOLDER_KEY = "no-key"
 """Local servers want no key, but the SDK wants one, and would else look for one in the environment."""
 
 
-class OpenAIModel:
-    """One configured model; calls may overlap, they share the client's connections."""
-
-    def __init__(self, spec: ModelSpec, sender: Sender) -> None:
-        self._spec = spec
-        self._sender = sender
-        self._vendor = Vendor(errors=openai.OpenAIError, secrets=secrets_of(spec), refusal=refusal_of(spec))
-
-    @property
-    def spec(self) -> ModelSpec:
-        """What the operator configured."""
-        return self._spec
-
-    async def answer(self, request: ModelRequest, on_delta: OnDelta) -> ModelAnswer:
-        """Ask once; see the port."""
-        answer = OpenAIAnswer()
-        await call_vendor(
-            self._sender,
-            request,
-            to_wire(request_body(self._spec, request)),
-            answer,
-            on_delta if self._spec.supports_streaming else None,
-            vendor=self._vendor,
-        )
-        return answer.answer(request)
-
-
 @asynccontextmanager
-async def open_openai(spec: ModelSpec) -> AsyncIterator[OpenAIModel]:
+async def open_openai(spec: ModelSpec) -> AsyncIterator[VendorModel]:
     """The model with its own connections, closed on leaving."""
     async with open_sender(partial(_open_sdk, spec), configured=spec.headers) as sender:
-        yield OpenAIModel(spec, sender)
+        yield VendorModel(spec, sender, errors=openai.OpenAIError, write=request_body, read=OpenAIAnswer)
 
 
 @asynccontextmanager

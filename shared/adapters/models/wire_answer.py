@@ -3,6 +3,7 @@
 from typing import Any, Protocol
 
 from shared.adapters.models.think_spans import Delta
+from shared.ports.model import ModelAnswer, ModelRequest
 
 
 class WireAnswer(Protocol):
@@ -24,4 +25,8 @@ class WireAnswer(Protocol):
 
     def whole(self, body: dict[str, Any]) -> list[Delta]:
         """Take the answer in one piece. Raises like ``event``."""
+        ...
+
+    def answer(self, request: ModelRequest) -> ModelAnswer:
+        """What was said; the usage is estimated when the provider gave none."""
         ...
