@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from services.consolidator.ports import Figures
 from services.consolidator.settings import Settings
-from shared.adapters.foundation import open_foundation
+from shared.adapters.foundation import not_set, open_foundation
 from shared.adapters.postgres.backlog import PostgresBacklog
 from shared.adapters.postgres.figures import PostgresFigures
 from shared.adapters.postgres.pool import open_database
@@ -59,6 +59,6 @@ async def open_store(configuration: Configuration) -> AsyncIterator[Store]:
     """Connections of one job. Raises ``ConfigError`` when no database is named."""
     settings = Settings.of(configuration)
     if settings.database_url is None:
-        raise ConfigError(["LUCYD_DATABASE_URL is not set; `make run` sets it, elsewhere name your own server."])
+        raise ConfigError([not_set("LUCYD_DATABASE_URL")])
     async with open_database(settings.database_url, application="lucyd consolidate", connections=1) as database:
         yield Store(PostgresBacklog(database), PostgresFigures(database), settings.min_messages)

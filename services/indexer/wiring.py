@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from services.indexer.edge.workspace import WorkspaceFolder
 from services.indexer.ports import Workspace
 from services.indexer.settings import Settings
-from shared.adapters.foundation import open_foundation
+from shared.adapters.foundation import not_set, open_foundation
 from shared.adapters.postgres.files import PostgresFiles
 from shared.adapters.postgres.pool import open_database
 from shared.adapters.postgres.workspace_id import check_workspace
@@ -60,7 +60,7 @@ async def open_indexing(configuration: Configuration) -> AsyncIterator[Indexing]
     what seems to have vanished there must not be forgotten."""
     settings = Settings.of(configuration)
     if settings.database_url is None:
-        raise ConfigError(["LUCYD_DATABASE_URL is not set; `make run` sets it, elsewhere name your own server."])
+        raise ConfigError([not_set("LUCYD_DATABASE_URL")])
     async with open_database(settings.database_url, application="lucyd index", connections=1) as database:
         await check_workspace(database, settings.workspace)
         folder = WorkspaceFolder(settings.workspace, settings.patterns, settings.exclude_dirs)

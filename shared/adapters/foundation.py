@@ -106,9 +106,14 @@ async def open_foundation(
         yield Foundation(database, redis, identity, checks, metrics, (lambda: keep_monitor(redis, key, fields),))
 
 
+def not_set(variable: str) -> str:
+    """What is wrong when this names no server."""
+    return f"{variable} is not set; `make run` sets it, elsewhere name your own server."
+
+
 def _required(database_url: str | None, redis_url: str | None) -> tuple[str, str]:
     errors = [
-        f"{name} is not set; `make run` sets it, elsewhere name your own server."
+        not_set(name)
         for name, value in (("LUCYD_DATABASE_URL", database_url), ("LUCYD_REDIS_URL", redis_url))
         if not value
     ]

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
@@ -25,6 +25,16 @@ LONGEST_BLOCK = timedelta(seconds=2)
 USUAL_PORT = 6379
 _CONNECTING = re.compile(r"^Error (-?\d+) (?:while )?connecting to \S+\. ")
 
+BOUNDS: Mapping[str, Any] = {
+    "socket_connect_timeout": CONNECT_TIMEOUT.total_seconds(),
+    "socket_timeout": COMMAND_TIMEOUT.total_seconds(),
+    "socket_keepalive": True,
+    "retry_on_error": [redis.exceptions.ConnectionError],
+}
+"""Of every client: it fails within seconds instead of retrying for minutes."""
+
+NO_ADDRESS = "LUCYD_REDIS_URL is not a Redis address (redis://host:port/0 or rediss://...)"
+
 Redis = redis.asyncio.Redis
 
 Ask = Callable[[Sequence[Command], timedelta], Awaitable[Sequence[Any]]]
@@ -35,17 +45,9 @@ Ask = Callable[[Sequence[Command], timedelta], Awaitable[Sequence[Any]]]
 async def open_redis(url: str) -> AsyncIterator[Redis]:
     """A client that fails within seconds instead of retrying for minutes; callers decide what a fault means."""
     try:
-        client = redis.asyncio.Redis.from_url(
-            url,
-            decode_responses=True,
-            socket_connect_timeout=CONNECT_TIMEOUT.total_seconds(),
-            socket_timeout=COMMAND_TIMEOUT.total_seconds(),
-            socket_keepalive=True,
-            retry=Retry(NoBackoff(), 1),
-            retry_on_error=[redis.exceptions.ConnectionError],
-        )
+        client = redis.asyncio.Redis.from_url(url, decode_responses=True, retry=Retry(NoBackoff(), 1), **BOUNDS)
     except ValueError as fault:
-        raise ConfigError(["LUCYD_REDIS_URL is not a Redis address (redis://host:port/0 or rediss://...)"]) from fault
+        raise ConfigError([NO_ADDRESS]) from fault
     client.connection_pool.connection_class = LINES.get(urlsplit(url).scheme, TcpLine)
     try:
         yield client

@@ -15,7 +15,7 @@ from rq import Queue
 from rq.exceptions import DuplicateJobError
 from rq.serializers import JSONSerializer
 
-from shared.adapters.redis.connection import COMMAND_TIMEOUT, CONNECT_TIMEOUT, faults_as_try_later
+from shared.adapters.redis.connection import BOUNDS, NO_ADDRESS, faults_as_try_later
 from shared.errors import BadInput, ConfigError
 
 JOB_MAY_TAKE = timedelta(minutes=10)
@@ -38,16 +38,9 @@ async def open_queues(url: str) -> AsyncIterator["RqQueues"]:
 def blocking_client(url: str) -> redis.Redis:
     """A client for threads, as bounded as the other one. It does not decode, for RQ does."""
     try:
-        return redis.Redis.from_url(
-            url,
-            socket_connect_timeout=CONNECT_TIMEOUT.total_seconds(),
-            socket_timeout=COMMAND_TIMEOUT.total_seconds(),
-            socket_keepalive=True,
-            retry=Retry(NoBackoff(), 1),
-            retry_on_error=[redis.exceptions.ConnectionError],
-        )
+        return redis.Redis.from_url(url, retry=Retry(NoBackoff(), 1), **BOUNDS)
     except ValueError as fault:
-        raise ConfigError(["LUCYD_REDIS_URL is not a Redis address (redis://host:port/0 or rediss://...)"]) from fault
+        raise ConfigError([NO_ADDRESS]) from fault
 
 
 class RqQueues:

@@ -8,6 +8,9 @@ from services.agent_worker.ports import ToolFailed
 PERSONALITY_FILES = ("SOUL.md", "AGENTS.md", "TOOLS.md", "MAINTAIN.md")
 """What makes the agent who it is; it may read these in its workspace, and only people may change them."""
 
+FILE_PATH = {"type": "string", "description": "Path of the file: absolute, or relative to the workspace."}
+"""How a tool takes the path of a file."""
+
 
 class AllowedPaths:
     """The folders that tools may work in. Without any folder nothing is allowed.

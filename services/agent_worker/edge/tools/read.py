@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from services.agent_worker.edge.tools.paths import AllowedPaths
+from services.agent_worker.edge.tools.paths import FILE_PATH, AllowedPaths
 from services.agent_worker.edge.tools.real_files import file_errors, open_file
 from services.agent_worker.ports import ToolFailed, ToolUse
 from shared.domain.effect import ToolSpec
@@ -39,10 +39,7 @@ class ReadTool:
             input_schema={
                 "type": "object",
                 "properties": {
-                    "file_path": {
-                        "type": "string",
-                        "description": "Path of the file: absolute, or relative to the workspace.",
-                    },
+                    "file_path": FILE_PATH,
                     "offset": {
                         "type": "integer",
                         "description": "How many lines to skip; 0 begins with the first line.",

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from services.agent_worker.edge.tools.hash_proof import hash_proof, sha256, verdict
-from services.agent_worker.edge.tools.paths import PERSONALITY_FILES, AllowedPaths, ProtectedFiles
+from services.agent_worker.edge.tools.paths import FILE_PATH, PERSONALITY_FILES, AllowedPaths, ProtectedFiles
 from services.agent_worker.edge.tools.real_files import changing, digest, file_errors
 from services.agent_worker.ports import Proof, ToolFailed, ToolUse, Verdict
 from shared.domain.effect import ToolSpec
@@ -20,10 +20,7 @@ _SPEC = ToolSpec(
     input_schema={
         "type": "object",
         "properties": {
-            "file_path": {
-                "type": "string",
-                "description": "Path of the file: absolute, or relative to the workspace.",
-            },
+            "file_path": FILE_PATH,
             "content": {"type": "string", "description": "The whole new content of the file."},
         },
         "required": ["file_path", "content"],
