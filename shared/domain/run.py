@@ -13,6 +13,9 @@ from shared.domain.money import Usage
 
 RunKind = Literal["message", "compact", "reset"]
 RunState = Literal["accepted", "running", "waiting", "done", "failed", "cancelled", "merged", "dead"]
+OPEN_STATES = frozenset[RunState]({"accepted", "running", "waiting"})
+"""Those that are no end."""
+
 TERMINAL_STATES: frozenset[str] = frozenset({"done", "failed", "cancelled", "merged", "dead"})
 Stage = Literal["new", "model", "tools"]
 Source = Literal["telegram", "http", "cli", "system", "user"]

@@ -12,7 +12,8 @@ from shared.ports.history import ModelCost, StoredRun
 
 @dataclass(frozen=True, slots=True)
 class Whose:
-    """``principal`` ``None``: everybody's; with ``keyless`` also what belongs to no API key."""
+    """``principal`` ``None``: everybody's; with ``keyless`` also what belongs to no API key. Lists of runs are never
+    everybody's: there ``None`` is nobody's."""
 
     principal: str | None
     keyless: bool = False
@@ -64,7 +65,7 @@ class Records(Protocol):
         ...
 
     async def idle(self, whose: Whose, *, longer_than: timedelta, limit: int) -> Sequence[str]:
-        """Conversations whose open session rests for so long and has no run under way."""
+        """Conversations whose open session rests for so long: no step, no end of a run, and none under way."""
         ...
 
     async def files(self) -> KnownFiles:

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from shared.domain.run import Claim, EffectResult, Intent, NewRun
+from shared.domain.run import Claim, EffectResult, Intent, NewRun, Waiting
 from shared.ids import new_id
 from shared.messages.run_events import terminal_id
 from shared.ports.runs import FinishedRun, Reset
@@ -130,6 +130,25 @@ async def test_a_session_is_closed_for_resting_only_while_it_rests(world: World)
     closed = await reset(timedelta(0))
     assert closed is not None
     assert (closed.session, list(closed.cancelled)) == (claim.session.id, [])
+
+
+async def test_the_end_of_a_run_is_no_rest(world: World) -> None:
+    """Also when it was ended from outside: its person was answered a moment ago."""
+    await world.accept(new_run("one"))
+    claim = await world.claim()
+    await world.written(
+        claim, write(claim, settle=settlement(claim), waiting=Waiting("retry", wake_in=timedelta(hours=1)))
+    )
+    await world.wait(1.2)
+    await world.inbox.cancel(claim.run, reason="enough")
+
+    async def reset() -> Reset | None:
+        rested = timedelta(seconds=1)
+        return await world.inbox.reset(CONVERSATION, new_id(), source="http", sender="operator", rested=rested)
+
+    assert await reset() is None
+    await world.wait(1.2)
+    assert await reset() is not None
 
 
 async def test_a_session_that_is_closed_ends_with_no_open_tool_call(world: World) -> None:

@@ -5,8 +5,8 @@ from datetime import timedelta
 from uuid import UUID
 
 from shared.adapters.inmemory.conclude import end_from_outside
-from shared.adapters.inmemory.tables import OPEN_STATES, Tables
-from shared.domain.run import CancelAnswer
+from shared.adapters.inmemory.tables import Tables
+from shared.domain.run import OPEN_STATES, CancelAnswer
 
 WAS_CANCELLED = "It was cancelled."
 

@@ -11,14 +11,8 @@ from shared.adapters.inmemory.answer import decide, questions
 from shared.adapters.inmemory.cancel import cancel, hang_up
 from shared.adapters.inmemory.conclude import end_from_outside
 from shared.adapters.inmemory.rows import RunRow
-from shared.adapters.inmemory.tables import OPEN_STATES, Tables, as_finished
-from shared.domain.run import (
-    Accepted,
-    CancelAnswer,
-    Decision,
-    NewRun,
-    Question,
-)
+from shared.adapters.inmemory.tables import Tables, as_finished
+from shared.domain.run import OPEN_STATES, Accepted, CancelAnswer, Decision, NewRun, Question
 from shared.ports.runs import FinishedRun, Reset
 
 RESET_HERE = "The session was reset."

@@ -10,8 +10,9 @@ from shared.adapters.inmemory.claim import Asked, claim
 from shared.adapters.inmemory.conclude import end_from_outside
 from shared.adapters.inmemory.rows import RunRow
 from shared.adapters.inmemory.store import hand_back, store
-from shared.adapters.inmemory.tables import OPEN_STATES, Tables, as_finished
+from shared.adapters.inmemory.tables import Tables, as_finished
 from shared.domain.run import (
+    OPEN_STATES,
     UNDERSTANDS,
     Claim,
     ClaimRefusal,

@@ -25,12 +25,11 @@ from shared.adapters.inmemory.rows import (
 from shared.adapters.postgres.documents import to_json
 from shared.domain.chat import Message
 from shared.domain.money import Usage
-from shared.domain.run import Reservation, Settlement
+from shared.domain.run import OPEN_STATES, Reservation, Settlement
 from shared.messages.run_events import terminal_id
 from shared.ports.clock import Clock
 from shared.ports.runs import FinishedRun
 
-OPEN_STATES = frozenset({"accepted", "running", "waiting"})
 LIVING = frozenset({"alive", "draining"})
 
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from shared.adapters.postgres.pool import Database
 from shared.domain.money import Usage
-from shared.domain.run import Address, RunState
+from shared.domain.run import OPEN_STATES, Address, RunState
 from shared.ports.history import ModelCost, StoredRun
 from shared.ports.records import Bill, KnownFiles, OpenSession, Whose
 
@@ -29,6 +29,13 @@ select r.* from unnest(%s::text[]) as mine (list) cross join lateral (
   order by {LISTED} desc, id desc limit {MOST_RUNS}
 ) r order by r.id desc limit %s
 """  # noqa: S608 - all of it is ours
+OPEN = "state in ('accepted', 'running', 'waiting')"
+RUNS_OPEN = f"""
+select {COLUMNS_OF_RUN} from runs
+where {OPEN} and state = %s and {LISTED} = any(%s::text[]) order by id desc limit %s
+"""  # noqa: S608 - as above; there are as many as may be open, and an index has just those
+ENDED_OTHERWISE = "state in ('failed', 'cancelled', 'merged', 'dead')"
+RUNS_ENDED_OTHERWISE = RUNS.replace(" where ", f" where {ENDED_OTHERWISE} and ")
 RUNS_OF_SESSION = f"""
 select * from (
   select {COLUMNS_OF_RUN} from runs
@@ -73,7 +80,8 @@ select s.conversation from sessions s join conversations c on c.key = s.conversa
 where s.closed_at is null and s.updated_at < now() - %s
   and (%s::text is null or c.principal = %s or (%s and c.principal not like 'key:%%'))
   and not exists (select 1 from runs r where r.conversation = s.conversation
-                  and r.state in ('accepted', 'running', 'waiting'))
+                  and (r.state in ('accepted', 'running', 'waiting')
+                       or r.ordinal = c.last_ordinal and r.finished_at > now() - %s))
 order by s.updated_at limit %s
 """
 FILES = "select count(*), max(scanned_at) from files"
@@ -89,11 +97,12 @@ class PostgresRecords:
         self, whose: Whose, *, session: UUID | None, state: RunState | None, limit: int
     ) -> Sequence[StoredRun]:
         """See ``Records.runs``."""
-        lists = [whose.principal or "nobody", *([""] if whose.keyless else [])]
+        lists = [*([whose.principal] if whose.principal else []), *([""] if whose.keyless else [])]
         if session is not None:
             rows = await self._database.rows(RUNS_OF_SESSION, (session, session, lists, state, state, limit))
         else:
-            rows = await self._database.rows(RUNS, (lists, state, state, limit))
+            query = RUNS if state in {None, "done"} else RUNS_ENDED_OTHERWISE
+            rows = await self._database.rows(query, (lists, state, state, limit))
         return [StoredRun(*row) for row in rows]
 
     async def bill(self, whose: Whose, *, month: date, limit: int) -> Bill:
@@ -102,6 +111,8 @@ class PostgresRecords:
         models = [
             ModelCost(row[0], Usage(row[1], row[2], row[3], row[4]), Decimal(row[5]), row[6], row[7])
             for row in await self._database.rows(MODELS, parameters)
+        elif state in OPEN_STATES:
+            rows = await self._database.rows(RUNS_OPEN, (state, lists, limit))
         ]
         calls = await self._database.rows(CALLS, (*parameters, limit))
         return Bill(models, [dict(zip(COLUMNS, row, strict=True)) for row in calls])
@@ -118,7 +129,7 @@ class PostgresRecords:
 
     async def idle(self, whose: Whose, *, longer_than: timedelta, limit: int) -> Sequence[str]:
         """See ``Records.idle``."""
-        parameters = (longer_than, whose.principal, whose.principal, whose.keyless, limit)
+        parameters = (longer_than, whose.principal, whose.principal, whose.keyless, longer_than, limit)
         return [row[0] for row in await self._database.rows(IDLE, parameters)]
 
     async def files(self) -> KnownFiles:

@@ -1,14 +1,15 @@
 """Rows for people, out of a real Postgres: the right ones, and without a look at everybody else's."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 from uuid import UUID
 
 import psycopg
 import pytest
 
 from shared.adapters.postgres.pool import Database
-from shared.adapters.postgres.records import RUNS, RUNS_OF_SESSION, PostgresRecords
+from shared.adapters.postgres.records import RUNS, RUNS_ENDED_OTHERWISE, RUNS_OF_SESSION, RUNS_OPEN, PostgresRecords
+from shared.domain.run import RunState
 from shared.ids import new_id
 from shared.ports.records import Whose
 
@@ -87,7 +88,20 @@ async def test_runs_are_the_newest_of_ones_own(town: Town, database: Database) -
     assert [run.ordinal for run in mine] == list(range(60, 10, -1))
     house = await records.runs(Whose("key:default", keyless=True), session=None, state="done", limit=6)
     assert [run.ordinal for run in house] == [100_001, 100_000, 62, 61, 3, 2]
-    assert await records.runs(Whose("key:mine"), session=None, state="failed", limit=50) == []
+    none = [await records.runs(Whose(None), session=None, state=state, limit=50) for state in (None, "done")]
+    assert none == [[], []]
+
+
+async def test_runs_are_found_by_their_state(town: Town, database: Database) -> None:
+    """Those that are open, and those that did not end well, however many did."""
+    records, states = PostgresRecords(database), get_args(RunState)
+    for ordinal, state in enumerate(states, start=4):
+        town.database.execute("update runs set state = %s where ordinal = %s", (state, ordinal))
+    for ordinal, state in enumerate(states, start=4):
+        found = await records.runs(Whose("key:mine"), session=None, state=state, limit=60)
+        assert [run.ordinal for run in found] == ([ordinal] if state != "done" else [*range(60, 11, -1), ordinal])
+        others = await records.runs(Whose("key:default", keyless=True), session=None, state=state, limit=60)
+        assert len(others) == (7 if state == "done" else 0)
 
 
 async def test_runs_of_a_session_are_those_of_its_owner(town: Town, database: Database) -> None:
@@ -107,5 +121,8 @@ def test_a_list_of_runs_costs_what_is_shown_and_not_what_is_stored(town: Town) -
     types = "text[], text, text, integer"
     assert town.pages_read(RUNS, types, ["key:mine"], None, None, 50) < FEW_PAGES
     assert town.pages_read(RUNS, types, ["key:default", ""], None, None, 50) < FEW_PAGES
+    for state in ("failed", "cancelled", "merged", "dead"):
+        assert town.pages_read(RUNS_ENDED_OTHERWISE, types, ["key:theirs"], state, state, 50) < FEW_PAGES
+    assert town.pages_read(RUNS_OPEN, "text, text[], integer", "running", ["key:theirs"], 50) < FEW_PAGES
     types, session = "uuid, uuid, text[], text, text, integer", town.sessions["key:mine"]
     assert town.pages_read(RUNS_OF_SESSION, types, session, session, ["key:mine"], None, None, 50) < FEW_PAGES

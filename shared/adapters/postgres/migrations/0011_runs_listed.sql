@@ -4,8 +4,12 @@
 -- What belongs to no API key (channels, schedules) is one list: the operator's token alone sees it. Those of a session are
 -- found by their conversation: every change of a run's row writes to each index that it stands in.
 create index runs_of_principal on runs ((case when principal like 'key:%' then principal else '' end), id);
+-- Few end otherwise than well: they are found without a look at all that did.
+create index runs_ended_otherwise on runs ((case when principal like 'key:%' then principal else '' end), id)
+  where state in ('failed', 'cancelled', 'merged', 'dead');
 
--- The reset of a session that rests. A message that came since it was found resting is seen here: accept locks the same row.
+-- The reset of a session that rests: since its last step, and since its last run has ended. A message that came since it was
+-- found resting is seen here: accept locks the same row.
 create function lucyd_reset_resting(
   p_conversation text, p_run uuid, p_source text, p_sender text, p_reason text, p_rested interval
 ) returns json language plpgsql as $$
@@ -15,6 +19,8 @@ begin
     exists (select 1 from runs where conversation = p_conversation and state in ('accepted', 'running', 'waiting'))
     or not exists (select 1 from sessions
                    where conversation = p_conversation and closed_at is null and updated_at <= now() - p_rested)
+    or exists (select 1 from runs where conversation = p_conversation and finished_at > now() - p_rested
+               and ordinal = (select last_ordinal from conversations where key = p_conversation))
   ) then
     return json_build_object('reset', false);
   end if;
@@ -62,7 +68,9 @@ begin
     from conversations c, unnest(p_ids, p_texts) with ordinality as p (id, text, position)
     where c.key = p_conversation
     on conflict (id) do nothing;
-  insert into events (conversation, type, payload)
-    values (p_conversation, 'sent_out', json_build_object('deliveries', p_ids));
-  return true;
+  if found then  -- else somebody has put in the same at this moment, or there is no such conversation
+    insert into events (conversation, type, payload)
+      values (p_conversation, 'sent_out', json_build_object('deliveries', p_ids));
+  end if;
+  return exists (select 1 from deliveries where id = any (p_ids));
 end $$;
