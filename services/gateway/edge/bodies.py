@@ -28,6 +28,11 @@ TOO_DEEP = "the body is nested too deeply"
 DEEPEST = 64
 """Levels of lists and objects in each other: more than anybody means, and far less than readers of JSON can bear."""
 
+MOST_VALUES = 100_000
+"""Texts, numbers, lists and objects in one body. Each takes up to a hundred bytes of memory, however short it is."""
+
+TOO_MANY = f"the body holds more than {MOST_VALUES} values"
+
 _HALVES = re.compile(r"[\ud800-\udfff]")
 
 
@@ -123,6 +128,8 @@ async def read_json(request: Request, *, at_most: int, within: float = BODY_WITH
 
 def parse_json(body: bytearray) -> Any:
     """What the body says. Raises ``BadInput``."""
+    if _holds_too_many(body):
+        raise BadInput(TOO_MANY)
     try:
         return _bounded(orjson.loads(body), body)
     except ValueError:
@@ -133,6 +140,21 @@ def parse_json(body: bytearray) -> Any:
         raise BadInput(TOO_DEEP) from fault
     except ValueError as fault:
         raise BadInput("invalid JSON body") from fault
+
+
+def _holds_too_many(body: bytearray) -> bool:
+    """Whether reading it would make too many values. What stands within a text counts for nothing."""
+    if _marks(body) <= MOST_VALUES:
+        return False
+    bare = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+    if bare.count(b'"') > 4 * MOST_VALUES:  # each has two quotes, and so has its name
+        return True
+    return sum(_marks(piece) for piece in bare.split(b'"')[::2]) > MOST_VALUES
+
+
+def _marks(text: bytearray) -> int:
+    """There is one before each value but the first."""
+    return sum(text.count(mark) for mark in (b",", b"[", b"{"))
 
 
 def _bounded(value: Any, body: bytearray) -> Any:
@@ -176,7 +198,8 @@ async def receive_body(request: Request, place: Place, *, at_most: int, within: 
 
 def _with_whole_characters(body: bytearray) -> str:
     """The same JSON with halves of characters replaced: programs that cut text in the middle of an emoji send them."""
-    return _HALVES.sub("\N{REPLACEMENT CHARACTER}", json.dumps(json.loads(body), ensure_ascii=False))
+    said = body.decode("utf-8-sig", "surrogatepass")  # from bytes other encodings would be read, too
+    return _HALVES.sub("\N{REPLACEMENT CHARACTER}", json.dumps(json.loads(said), ensure_ascii=False))
 
 
 class Bodies:

@@ -9,7 +9,7 @@ import pytest
 from starlette.requests import Request
 from starlette.types import Message
 
-from services.gateway.edge.bodies import LARGE, Bodies, Room, TooSlow, beside, read_json
+from services.gateway.edge.bodies import LARGE, MOST_VALUES, Bodies, Room, TooSlow, beside, read_json
 from shared.errors import BadInput, TryLater
 
 
@@ -51,7 +51,7 @@ async def test_a_large_body_has_more_time() -> None:
 
 
 @pytest.mark.parametrize("opening", [b"[", b'{"a":'])
-@pytest.mark.parametrize("depth", [65, 500, 1200, 200_000])
+@pytest.mark.parametrize("depth", [65, 500, 1200, 90_000])
 async def test_what_is_nested_too_deeply_is_refused(opening: bytes, depth: int) -> None:
     """Whatever walks through it afterwards would run out of its own depth."""
     closing = b"]" if opening == b"[" else b"}"
@@ -66,6 +66,31 @@ async def test_what_is_wide_is_not_deep() -> None:
     for _ in range(61):
         whole = {"a": whole}
     assert await read_json(request_of(orjson.dumps(whole)), at_most=100_000) == whole
+
+
+@pytest.mark.parametrize("value", [b"{}", b"[]", b"1", b'""', b'{"a":1}', b'"\\"",1', b'"\\\\",1', b'{"\\ud800":[]}'])
+async def test_more_values_than_anybody_means_are_refused_before_they_are_read(value: bytes) -> None:
+    """Three bytes of a body become a hundred of memory: a few large ones would fill what the machine has."""
+    pieces = [value] * MOST_VALUES
+    with pytest.raises(BadInput, match="the body holds more than 100000 values"):
+        await read_json(request_of(b'{"a": [' + b",".join(pieces) + b"]}"), at_most=10_000_000)
+    few = pieces[: MOST_VALUES // 3]
+    assert "a" in await read_json(request_of(b'{"a": [' + b",".join(few) + b"]}"), at_most=10_000_000)
+
+
+@pytest.mark.parametrize("text", [",[{" * 200_000, '",' * 200_000, '\\",{' * 200_000, "\\" * 400_000])
+async def test_a_long_text_is_one_value(text: str) -> None:
+    """People paste tables and programs, with as many commas, brackets and quotes as they like."""
+    whole = {"message": text, "more": [1, 2]}
+    assert await read_json(request_of(orjson.dumps(whole)), at_most=10_000_000) == whole
+
+
+async def test_a_body_is_utf_8_or_none() -> None:
+    """What is counted in another encoding is not what is read. A mark at the beginning is passed over."""
+    assert await read_json(request_of(b"\xef\xbb\xbf" + b'{"a": 1}'), at_most=100) == {"a": 1}
+    for encoding in ("utf-16", "utf-16-le", "utf-32"):
+        with pytest.raises(BadInput, match="invalid JSON body"):
+            await read_json(request_of('{"a": 1}'.encode(encoding)), at_most=100)
 
 
 async def test_bodies_share_a_room_while_they_come() -> None:
