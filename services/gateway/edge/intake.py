@@ -1,7 +1,7 @@
 """What every route does that takes a message in: bounded reading, the idempotency key, accept."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Self
@@ -17,7 +17,7 @@ from services.gateway.rules.chat_request import read_idempotency_key, read_trace
 from services.gateway.rules.incoming import Incoming
 from shared.actions.accept_message import Door, accept_message
 from shared.domain.api_key import ApiKey
-from shared.domain.attachment import ReadableText
+from shared.domain.attachment import Attachment, ReadableText
 from shared.domain.run import Accepted, IdempotencyKey, NewRun
 from shared.ids import new_id
 from shared.ports.bus import WakeUps
@@ -72,16 +72,34 @@ class Intake:
         return await beside(len(body), self._understood, request, body, read, path)
 
     def _understood(self, request: Request, body: bytearray, read: Read, path: str) -> NewRun:
-        said, manner, caller = parse_json(body), self.manner, key_of(request)
+        said = parse_json(body)
+        idempotency = self.idempotency(request, path, said)
+        incoming = read(said, key_of(request))
+        attachments = read_attachments(incoming.files, self.manner.attachments)
+        return self.run_of(request, incoming, attachments, idempotency)
+
+    def idempotency(self, request: Request, path: str, said: object) -> IdempotencyKey | None:
+        """The key that this request came with, known within ``path``; ``said`` is what must be the same whenever it
+        comes again. Raises ``BadInput``."""
         key = read_idempotency_key(request.headers.get("idempotency-key"))
-        incoming = read(said, caller)
-        attachments = read_attachments(incoming.files, manner.attachments)
-        idempotency = None
-        if key is not None:
-            digest = hashlib.sha256(orjson.dumps(said, option=orjson.OPT_SORT_KEYS)).digest()
-            idempotency = IdempotencyKey(f"{caller.name} {path}", key, digest, manner.key_lives)
+        if key is None:
+            return None
+        digest = hashlib.sha256(orjson.dumps(said, option=orjson.OPT_SORT_KEYS)).digest()
+        return IdempotencyKey(f"{key_of(request).name} {path}", key, digest, self.manner.key_lives)
+
+    def run_of(
+        self,
+        request: Request,
+        incoming: Incoming,
+        attachments: Sequence[Attachment],
+        idempotency: IdempotencyKey | None,
+        *,
+        id: UUID | None = None,
+    ) -> NewRun:
+        """The run that is to answer ``incoming``, as ``manner`` says."""
+        manner = self.manner
         return NewRun(
-            id=new_id(),
+            id=id or new_id(),
             address=incoming.address,
             text=incoming.text,
             source=incoming.source,

@@ -1,7 +1,6 @@
 """The agent as a model: what clients of OpenAI ask for, in OpenAI's words."""
 
 import contextlib
-import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -9,7 +8,6 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -22,13 +20,8 @@ from services.gateway.edge.hang_up import PREFER
 from services.gateway.edge.intake import Intake, Received
 from services.gateway.edge.openai_stream import DONE, OpenAIStream, await_end
 from services.gateway.edge.operation import Operation, Reply
-from services.gateway.rules.chat_request import (
-    LONGEST_NAME,
-    ChatRequest,
-    address_of,
-    read_idempotency_key,
-    read_traceparent,
-)
+from services.gateway.rules.chat_request import LONGEST_NAME, address_of
+from services.gateway.rules.incoming import Incoming
 from services.gateway.rules.openai_chat import CompletionBody, read_completion
 from services.gateway.rules.openai_embeddings import EmbeddingsBody, read_embeddings
 from services.gateway.rules.openai_errors import Unknown
@@ -55,7 +48,7 @@ from services.gateway.rules.openai_telling import CompletionTelling, Kept, Respo
 from services.gateway.rules.openai_turns import Asked, images_of, read_conversation_header
 from services.gateway.rules.reply_shapes import OpenAIProblem
 from shared.domain.api_key import ApiKey
-from shared.domain.run import Accepted, IdempotencyKey, NewRun, Question
+from shared.domain.run import Accepted, NewRun, Question
 from shared.errors import TryLater
 from shared.ids import new_id
 from shared.messages.run_events import ACCEPTED_ID, accepted_event
@@ -264,34 +257,14 @@ class OpenAIApi:
         )  # fmt: skip
 
     def _new_run(self, request: Request, body: Mapping[str, Any], asked: Asked) -> NewRun:
-        key = read_idempotency_key(request.headers.get("idempotency-key"))
-        caller, identity, manner = key_of(request), new_id(), self.intake.manner
-        images = images_of(asked.images, manner.attachments, field=asked.field)
-        idempotency = None
-        if key is not None:
-            question = {name: value for name, value in body.items() if name not in HOW_IT_IS_TOLD}
-            told = orjson.dumps([question, _named(request)], option=orjson.OPT_SORT_KEYS)
-            scope = f"{caller.name} {request.url.path}"
-            idempotency = IdempotencyKey(scope, key, hashlib.sha256(told).digest(), manner.key_lives)
+        question = {name: value for name, value in body.items() if name not in HOW_IT_IS_TOLD}
+        idempotency = self.intake.idempotency(request, request.url.path, [question, _named(request)])
+        images = images_of(asked.images, self.intake.manner.attachments, field=asked.field)
+        identity, options = new_id(), asked.options
         sender = asked.conversation or f"openai-{identity.hex}"
-        options = asked.options
-        chat = ChatRequest(asked.text, sender, "http", options.tier or "full", options.when_busy)
-        return NewRun(
-            id=identity,
-            address=address_of(chat, key=caller),
-            text=chat.text,
-            source=chat.source,
-            tier=chat.tier,
-            sender=chat.sender,
-            when_busy=chat.when_busy,
-            idempotency=idempotency,
-            deadline=manner.deadline,
-            capacity=manner.capacity,
-            traceparent=read_traceparent(request.headers.get("traceparent")),
-            webhook=manner.webhook,
-            attachments=images,
-            readable=manner.readable,
-        )
+        address = address_of("http", sender, key=key_of(request))
+        incoming = Incoming(asked.text, sender, "http", options.tier or "full", address, when_busy=options.when_busy)
+        return self.intake.run_of(request, incoming, images, idempotency, id=identity)
 
     async def _sender_of(self, previous: UUID, key: ApiKey) -> str:
         run = await self._find(previous, key)

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
@@ -197,30 +196,18 @@ class CostQuery(RequestQuery):
     says: ClassVar[Mapping[str, str]] = {"period": '"period" must be today, week, all or a month (2026-05)'}
 
 
-@dataclass(frozen=True, slots=True)
-class ChatRequest:
-    """A message for the agent; ``text`` has the context in front of it, if one was given."""
-
-    text: str
-    sender: str
-    source: Source
-    tier: str
-    when_busy: WhenBusy = "queue"
-
-
 def read_chat(body: object, *, key: ApiKey) -> Incoming:
     """The message out of a JSON body. Raises ``BadInput`` with the sentence for the caller."""
     asked = read_as(ChatBody, body)
     sender = asked.sender or ("cli" if asked.source == "cli" else "default")
-    chat = ChatRequest(asked.text(), sender, asked.source, asked.tier or "full", asked.when_busy)
     return Incoming(
-        chat.text,
+        asked.text(),
         sender,
-        chat.source,
-        chat.tier,
-        address_of(chat, key=key),
+        asked.source,
+        asked.tier or "full",
+        address_of(asked.source, sender, key=key),
         files=asked.attachments or (),
-        when_busy=chat.when_busy,
+        when_busy=asked.when_busy,
     )
 
 
@@ -247,15 +234,15 @@ def read_idempotency_key(value: str | None) -> str | None:
     return value
 
 
-def address_of(request: ChatRequest, *, key: ApiKey) -> Address:
-    """Where the message belongs: the terminal has one conversation, API callers one for each sender of their key.
+def address_of(source: Source, sender: str, *, key: ApiKey) -> Address:
+    """Where a message belongs: the terminal has one conversation, API callers one for each sender of their key.
 
     The terminal is the operator's; a key that says it is one has its own conversations like any other.
     """
-    if request.source == "cli" and key.is_operator:
-        conversation = "cli" if request.sender == "cli" else f"cli:{request.sender}"
-        return Address(conversation, "cli", key.principal, request.sender)
-    return Address(f"http:{key.name}:{request.sender}", "http", key.principal, f"http-{request.sender}")
+    if source == "cli" and key.is_operator:
+        conversation = "cli" if sender == "cli" else f"cli:{sender}"
+        return Address(conversation, "cli", key.principal, sender)
+    return Address(f"http:{key.name}:{sender}", "http", key.principal, f"http-{sender}")
 
 
 def read_last_event_id(value: str | None) -> str | None:

@@ -9,7 +9,6 @@ from pydantic import Field
 
 from services.gateway.rules.attachments import Attachments
 from services.gateway.rules.chat_request import (
-    ChatRequest,
     Filled,
     Name,
     Sender,
@@ -90,7 +89,7 @@ def read_notify(body: object, *, key: ApiKey, primary: str = "") -> Incoming:
     """
     asked = read_as(NotifyBody, body)
     sender = asked.sender or (primary if key.is_operator else "") or "default"
-    address = address_of(ChatRequest("", sender, "http", OPERATIONAL), key=key)
+    address = address_of("http", sender, key=key)
     return replace(_notice(asked, sender, address), files=asked.attachments or ())
 
 
@@ -109,9 +108,8 @@ def read_agent_action(body: object, *, key: ApiKey) -> Incoming:
 def read_inbound(body: object, *, source: Source, person: str, key: ApiKey) -> Incoming:
     """What ``person`` wrote. All channels lead to that person's one conversation of this key. Raises ``BadInput``."""
     asked = read_as(InboundBody, body)
-    tier = asked.tier or "full"
-    address = address_of(ChatRequest("", person, "http", tier), key=key)
-    return Incoming(asked.text(), person, source, tier, address, files=asked.attachments or ())
+    address = address_of("http", person, key=key)
+    return Incoming(asked.text(), person, source, asked.tier or "full", address, files=asked.attachments or ())
 
 
 def _of_one_of(allowed: tuple[str, ...], body: object) -> object:
