@@ -62,13 +62,15 @@ class StoredRun:
 
 @dataclass(frozen=True, slots=True)
 class HistoryRow:
-    """A stored message, compacted ones included. ``sender`` and ``source`` are those of its run, while that is kept."""
+    """A stored message, compacted ones included. ``sender`` and ``source`` are those of its run, while that is kept;
+    ``usage`` is that of the call that gave it, of an answer, while that is kept."""
 
     at: datetime
     run: UUID
     body: Mapping[str, Any]
     sender: str | None
     source: str | None
+    usage: Usage | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from datetime import date, datetime, timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
+from shared.domain.money import Usage
 from shared.domain.run import Address, RunState
 from shared.ports.history import ModelCost, StoredRun
 
@@ -43,6 +44,23 @@ class KnownFiles:
     read_at: datetime | None
 
 
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A call of the model that is paid. ``tools`` are those that it asked for; ``None``: its answer was lost."""
+
+    took_ms: int | None
+    usage: Usage
+    tools: Sequence[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """A run's turns in their order, and the trace that it belongs to."""
+
+    traceparent: str | None
+    turns: Sequence[Turn]
+
+
 class Records(Protocol):
     """Reads; nothing here changes anything. All raise ``TryLater``."""
 
@@ -54,6 +72,10 @@ class Records(Protocol):
 
     async def bill(self, whose: Whose, *, month: date, limit: int) -> Bill:
         """What a month has cost, beginning at midnight UTC of that day. ``limit`` bounds the calls, not the sums."""
+        ...
+
+    async def turns(self, run: UUID) -> Turns:
+        """The newest 200 turns of a run; none when there is no such run."""
         ...
 
     async def session_of(self, contact: str, whose: Whose) -> UUID | None:

@@ -9,11 +9,12 @@ import httpx2
 import psycopg
 import pytest
 
-from tests.scripted_model_server import Fail, Say, Script, ScriptedModelServer
+from tests.scripted_model_server import Fail, Say, Script, ScriptedModelServer, Tokens, Use
 from tests.stack import Stack, client, model_toml, open_stack, wait_until
 from tests.webhook_receiver import Receiver, open_receiver
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
+TRACED = {"traceparent": f"00-{TRACE}-b7ad6b7169203331-01"}
 EXTRA = """
 [user]
 name = "Nico"
@@ -37,6 +38,10 @@ def receiver() -> Iterator[Receiver]:
 def models() -> Iterator[ScriptedModelServer]:
     scripts: dict[str, Script] = {
         "say": [Say("Hello there.")],
+        "look": [
+            Use([("read", {"file_path": "tea.md"})], thinking="Where is it?", tokens=Tokens(100, 20, 40, 7)),
+            Say("There is tea.", tokens=Tokens(130, 9, 60, 0)),
+        ],
         "fail": [Fail(400, message="this model does not like you")],
     }
     with ScriptedModelServer(scripts).in_thread() as server:
@@ -98,7 +103,7 @@ def test_a_notice_is_accepted_and_told_to_the_webhook(
         "message": "Disk full. [[script:say]]", "source": "nagios", "ref": "disk-1", "data": {"level": 3},
         "sender": "ada",
     }  # fmt: skip
-    headers = {"traceparent": f"00-{TRACE}-b7ad6b7169203331-01", "Idempotency-Key": "one"}
+    headers = {**TRACED, "Idempotency-Key": "one"}
     first = _same_everywhere(http.post("/api/v1/notify", json=body, headers=headers), 202)
     again = _same_everywhere(http.post("/api/v1/notify", json=body, headers=headers), 202)
     other = http.post("/api/v1/notify", json={**body, "ref": "disk-2"}, headers=headers)
@@ -186,6 +191,35 @@ def test_sessions_histories_and_costs_have_the_names_of_both_generations(http: h
         _same_everywhere(http.get(f"/api/v1/cost?period={wrong}"), 400)
 
 
+def test_a_history_tells_what_each_answer_has_used(http: httpx2.Client) -> None:
+    """Messages alone, or with ``full`` all that was stored; the usage by the names of the original's session files."""
+    chat = http.post("/api/v1/chat", json={"message": "[[script:look]]", "sender": "ada"}).json()
+    first = _used(100, 20, 40, 7)
+    last = _used(130, 9, 60, 0)
+    path = f"/api/v1/sessions/{chat['session_id']}/history"
+    said = _same_everywhere(http.get(path), 200)["events"]
+    assert [event["type"] for event in said] == ["message"] * 3
+    assert (said[0]["role"], said[0]["content"]) == ("user", "[[script:look]]")
+    assert (said[0]["from"], said[0]["source"]) == ("ada", "http")
+    assert [(event["text"], event["usage"]) for event in said[1:]] == [("", first), ("There is tea.", last)]
+    for value in ("true", "1", "yes"):
+        events = _same_everywhere(http.get(f"{path}?full={value}"), 200)["events"]
+        assert [event["type"] for event in events] == ["message", "message", "tool_result", "message"]
+        (call,) = events[1]["tool_calls"]
+        assert (call["name"], call["arguments"]) == ("read", {"file_path": "tea.md"})
+        assert (events[1]["thinking"], events[1]["usage"]) == ("Where is it?", first)
+        assert (events[2]["tool_use_id"], bool(events[2]["content"])) == (call["id"], True)
+        assert all(isinstance(event["timestamp"], float) for event in events)
+        assert [event["timestamp"] for event in events] == sorted(event["timestamp"] for event in events)
+
+
+def _used(input: int, output: int, cache_read: int, cache_write: int) -> dict[str, int]:
+    return {
+        "input_tokens": input, "output_tokens": output, "cache_read_tokens": cache_read,
+        "cache_write_tokens": cache_write, "context_tokens": input + cache_read + cache_write,
+    }  # fmt: skip
+
+
 def test_runs_are_listed_by_session_and_state(http: httpx2.Client) -> None:
     """The newest first, never more than asked for."""
     chats = [
@@ -208,12 +242,24 @@ def test_runs_are_listed_by_session_and_state(http: httpx2.Client) -> None:
 
 def test_the_status_and_the_monitor_are_told(http: httpx2.Client) -> None:
     """Both names of the model; the status needs no token, as in the original."""
-    http.post("/api/v1/chat", json={"message": "[[script:say]]"})
+    chat = http.post("/api/v1/chat", json={"message": "[[script:look]]"}, headers=TRACED).json()
     status = _same_everywhere(http.get("/api/v1/status", headers={"Authorization": ""}), 200)
     assert status.keys() >= {
         "status", "pid", "uptime_seconds", "channel", "models", "model", "active_sessions", "today_cost", "queue_depth",
     }  # fmt: skip
-    assert _same_everywhere(http.get("/api/v1/monitor"), 200)["state"]
+    wait_until(lambda: http.get("/api/v1/monitor").json().get("turn") == 2, "its end is seen")
+    monitor = _same_everywhere(http.get("/api/v1/monitor"), 200)
+    assert (monitor["state"], monitor["contact"], monitor["session_id"]) == ("idle", "http-default", chat["session_id"])
+    assert (monitor["trace_id"], monitor["model"], monitor["tools_in_flight"]) == (TRACE, "scripted-1", [])
+    assert monitor["message_started_at"] <= monitor["turn_started_at"] <= monitor["updated_at"]
+    turns = monitor["turns"]
+    assert all(turn["duration_ms"] >= 0 for turn in turns)
+    assert [(turn["stop_reason"], turn["tools"]) for turn in turns] == [("tool_use", ["read"]), ("end_turn", [])]
+    used = [{name: value for name, value in turn.items() if name.endswith("_tokens")} for turn in turns]
+    assert used == [
+        {name: value for name, value in each.items() if name != "context_tokens"}
+        for each in (_used(100, 20, 40, 7), _used(130, 9, 60, 0))
+    ]
 
 
 def test_sessions_are_reset_by_all_the_names_they_have(http: httpx2.Client) -> None:
@@ -268,6 +314,7 @@ def test_sessions_that_rest_are_closed_when_somebody_asks(http: httpx2.Client, s
     assert _same_everywhere(http.post(path, json={}), 200)["count"] == 0
     with psycopg.connect(stack.database_url, autocommit=True) as database:
         database.execute("update sessions set updated_at = now() - interval '61 minutes' where contact = 'http-ada'")
+        database.execute("update runs set finished_at = now() - interval '61 minutes' where sender = 'ada'")
     closed = _same_everywhere(http.post(path, json={}), 200)
     assert (closed["reset"], closed["count"], closed["idle_minutes"]) == (True, 1, 60)
     assert [session["contact"] for session in http.get("/api/v1/sessions").json()["sessions"]] == ["http-bob"]

@@ -59,7 +59,13 @@ async def _work(attempt: Attempt) -> bool:
     while True:
         match next_step(attempt.said, spent=attempt.cost, limits=limits):
             case AskModel(turn):
-                attempt.teller.monitor(state="thinking", turn=turn, model=attempt.model.spec.model, tools_in_flight="")
+                attempt.teller.monitor(
+                    state="thinking",
+                    turn=turn,
+                    model=attempt.model.spec.model,
+                    tools_in_flight="",
+                    turn_started_at=f"{attempt.desk.clock.now().timestamp():.3f}",
+                )
                 tools = attempt.desk.toolbox.specs() if attempt.model.spec.supports_tools else ()
                 answer, settlement = await ask_model(attempt, system, attempt.history, tools)
                 attempt.paid(settlement)

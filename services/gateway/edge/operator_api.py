@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import cast
+from uuid import UUID
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -17,14 +18,14 @@ from services.gateway.edge.operation import Operation, Reply
 from services.gateway.edge.records_api import all_or_own
 from services.gateway.ports import MonitorBoard
 from services.gateway.rules.chat_request import CostQuery
-from services.gateway.rules.lucyd_dialect import bill_body, cost_body, monitor_body
+from services.gateway.rules.lucyd_dialect import bill_body, cost_body, monitor_body, newest_session
 from services.gateway.rules.record_request import month_of
 from services.gateway.rules.reply_shapes import CostReply, MonitorReply, StatusReply
 from services.gateway.rules.request_body import read_as
-from shared.errors import LucydError
+from shared.errors import LucydError, TryLater
 from shared.ports.clock import Clock
 from shared.ports.history import History, Period
-from shared.ports.records import Records
+from shared.ports.records import Records, Turns
 
 STATUS = "/api/v1/status"
 TAG = "the house"
@@ -110,6 +111,16 @@ class OperatorApi:
         try:
             sessions = [one for one in await self.board.sessions() if key.sees(one.get("conversation", ""))]
             processes = await self.board.processes() if "admin" in key.scopes else ()
-            return self.bodies.json(monitor_body(sessions, processes))
+            turns = await self._turns(newest_session(sessions))
+            return self.bodies.json(monitor_body(sessions, processes, turns))
         except LucydError as fault:
             return self.bodies.error(fault)
+
+    async def _turns(self, session: Mapping[str, str] | None) -> Turns | None:
+        """Of the run that a session shows. Who looks what goes on while Postgres is away sees the rest."""
+        if session is None or not session.get("run_id"):
+            return None
+        try:
+            return await self.records.turns(UUID(session["run_id"]))
+        except TryLater:
+            return None

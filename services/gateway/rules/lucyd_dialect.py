@@ -7,12 +7,15 @@ from uuid import UUID
 
 from shared.domain.attachment import line_of
 from shared.domain.chat import ContentBlock
+from shared.domain.money import Usage
 from shared.domain.run import Question
+from shared.domain.trace_context import trace_id
 from shared.ports.dead_letters import DeadLetter
 from shared.ports.history import HistoryRow, ModelCost, SessionSummary, StoredRun
-from shared.ports.records import Bill
+from shared.ports.records import Bill, Turn, Turns
 
 TOOL_RESULT_CHARS = 500
+MOMENTS = ("message_started_at", "turn_started_at")
 NOBODY_KNOWN = "user"
 """Who wrote a message whose run is kept no more."""
 
@@ -120,10 +123,7 @@ def cost_body(period: str, costs: Sequence[ModelCost]) -> dict[str, Any]:
         "models": [
             {
                 "model": cost.model,
-                "input_tokens": cost.usage.input,
-                "output_tokens": cost.usage.output,
-                "cache_read_tokens": cost.usage.cache_read,
-                "cache_write_tokens": cost.usage.cache_write,
+                **_tokens(cost.usage),
                 "cost_usd": float(cost.cost),
                 "cost": float(cost.cost),
                 "currency": cost.currency,
@@ -158,7 +158,7 @@ def history_events(rows: Sequence[HistoryRow], *, full: bool) -> list[dict[str, 
                 by = {"from": row.sender or NOBODY_KNOWN, "source": row.source or NOBODY_KNOWN}
                 events.append({"type": "message", "role": "user", "content": said, **by, **at})
             case "assistant":
-                event = {"type": "message", "role": "assistant", "text": body["text"], **at}
+                event = {"type": "message", "role": "assistant", "text": body["text"], "usage": _usage(row.usage), **at}
                 if full:
                     event["tool_calls"] = body.get("tool_calls", [])
                     event["thinking"] = body.get("thinking", "")
@@ -174,6 +174,19 @@ def history_events(rows: Sequence[HistoryRow], *, full: bool) -> list[dict[str, 
                     for result in body["results"]
                 )
     return events
+
+
+def _usage(usage: Usage | None) -> dict[str, int] | None:
+    return None if usage is None else {**_tokens(usage), "context_tokens": usage.context}
+
+
+def _tokens(usage: Usage) -> dict[str, int]:
+    return {
+        "input_tokens": usage.input,
+        "output_tokens": usage.output,
+        "cache_read_tokens": usage.cache_read,
+        "cache_write_tokens": usage.cache_write,
+    }
 
 
 def _words(content: str | Sequence[ContentBlock]) -> str:
@@ -192,13 +205,37 @@ def _line(block: ContentBlock) -> str:
     return block["text"]
 
 
-def monitor_body(sessions: Sequence[Mapping[str, str]], processes: Sequence[Mapping[str, str]]) -> dict[str, Any]:
-    """Body of GET /api/v1/monitor: the session that moved last in the original's fields, and all there is beside it."""
-    if not sessions and not processes:
+def newest_session(sessions: Sequence[Mapping[str, str]]) -> Mapping[str, str] | None:
+    """The session that moved last."""
+    return max(sessions, key=lambda session: float(session.get("updated_at", "0")), default=None)
+
+
+def monitor_body(
+    sessions: Sequence[Mapping[str, str]], processes: Sequence[Mapping[str, str]], turns: Turns | None
+) -> dict[str, Any]:
+    """Body of GET /api/v1/monitor: the session that moved last in the original's fields, and all there is beside it.
+
+    ``turns`` are those of its run; ``None``: nobody could tell.
+    """
+    newest = newest_session(sessions)
+    if newest is None and not processes:
         return {"state": "unknown"}
-    newest = max(sessions, key=lambda session: float(session.get("updated_at", "0")), default=None)
     head: dict[str, Any] = {"state": "idle"}
     if newest is not None:
         head = {**newest, "turn": int(newest.get("turn", "0")), "updated_at": float(newest.get("updated_at", "0"))}
+        head |= {name: float(newest[name]) for name in MOMENTS if name in newest}
         head["tools_in_flight"] = [name for name in newest.get("tools_in_flight", "").split(",") if name]
+    if turns is not None:
+        head["trace_id"] = trace_id(turns.traceparent) if turns.traceparent else None
+        head["turns"] = [_turn(turn) for turn in turns.turns]
     return {**head, "sessions": list(sessions), "services": list(processes)}
+
+
+def _turn(turn: Turn) -> dict[str, Any]:
+    stop = "tool_use" if turn.tools else "end_turn"
+    return {
+        "duration_ms": turn.took_ms,
+        **_tokens(turn.usage),
+        "stop_reason": None if turn.tools is None else stop,
+        "tools": turn.tools or [],
+    }

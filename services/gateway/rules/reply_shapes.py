@@ -210,10 +210,23 @@ class CostReply(Named):
     truncated: bool | None = None
 
 
+class Turn(Shape):
+    """A call of the model. ``stop_reason`` is null when its answer was lost."""
+
+    duration_ms: int | None
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cache_write_tokens: int
+    stop_reason: Literal["tool_use", "end_turn"] | None
+    tools: list[str]
+
+
 class MonitorReply(Named):
     """What goes on: the session that moved last, and all there is beside it."""
 
     state: str
+    turns: list[Turn] | None = None
     sessions: list[dict[str, Any]] | None = None
     services: list[dict[str, Any]] | None = None
 

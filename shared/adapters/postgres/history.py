@@ -39,13 +39,19 @@ where s.closed_at is null
 order by s.updated_at desc
 """
 MESSAGES = """
-select newest.created_at, newest.run, newest.body, r.sender, r.source from (
-  select m.created_at, m.run, m.body, m.ordinal from messages m join sessions s on s.id = m.session
+select newest.created_at, newest.run, newest.body, r.sender, r.source,
+       array[k.input_tokens, k.output_tokens, k.cache_read_tokens, k.cache_write_tokens]
+from (
+  select m.created_at, m.run, m.role, m.body, m.ordinal from messages m join sessions s on s.id = m.session
   join conversations c on c.key = s.conversation
   where m.session = %s and not m.dropped
   and (%s::text is null or c.principal = %s or (%s and c.principal not like 'key:%%'))
   order by m.ordinal desc limit %s
-) as newest left join runs r on r.id = newest.run order by newest.ordinal
+) as newest left join runs r on r.id = newest.run
+left join lateral (  -- an answer and what it has cost are stored in one transaction
+  select * from costs where run = newest.run and at = newest.created_at and newest.role = 'assistant' limit 1
+) k on true
+order by newest.ordinal
 """
 COSTS = """
 select model, sum(input_tokens)::bigint, sum(output_tokens)::bigint, sum(cache_read_tokens)::bigint,
@@ -114,7 +120,7 @@ class PostgresHistory:
     ) -> Sequence[HistoryRow]:
         """See ``History.messages``."""
         rows = await self._database.rows(MESSAGES, (session, principal, principal, keyless, limit))
-        return [HistoryRow(*row) for row in rows]
+        return [HistoryRow(at, run, body, sender, source, _usage(used)) for at, run, body, sender, source, used in rows]
 
     async def told(self, run: UUID, *, after: str) -> ToldSoFar:
         """See ``Transcripts.told``."""
@@ -154,3 +160,9 @@ class PostgresHistory:
         rows = await self._database.rows(COUNTS)
         active, queued, running = rows[0]
         return {"active_sessions": active, "queue_depth": queued, "running": running}
+
+
+def _usage(used: Sequence[int | None]) -> Usage | None:
+    """``None`` where the ledger has nothing."""
+    counted = [count for count in used if count is not None]
+    return Usage(*counted) if counted else None

@@ -9,7 +9,7 @@ from shared.adapters.postgres.pool import Database
 from shared.domain.money import Usage
 from shared.domain.run import OPEN_STATES, Address, RunState
 from shared.ports.history import ModelCost, StoredRun
-from shared.ports.records import Bill, KnownFiles, OpenSession, Whose
+from shared.ports.records import Bill, KnownFiles, OpenSession, Turn, Turns, Whose
 
 COLUMNS_OF_RUN = (
     "id, conversation, principal, session, ordinal, kind, state, attempts, accepted_at, finished_at, outcome"
@@ -59,6 +59,16 @@ COLUMNS = (
     "output_tokens", "cache_read_tokens", "cache_write_tokens", "cost", "currency", "latency_ms", "estimated",
 )  # fmt: skip
 CALLS = f"select {', '.join(COLUMNS)} {MONTH} order by at desc limit %s"
+TURNS = """
+select r.traceparent, k.latency_ms, k.input_tokens, k.output_tokens, k.cache_read_tokens, k.cache_write_tokens,
+       m.body is not null, coalesce(m.body -> 'tool_calls', '[]')
+from runs r
+left join costs k on k.run = r.id
+left join lateral (  -- an answer and what it has cost are stored in one transaction
+  select body from messages where run = k.run and created_at = k.at and role = 'assistant' limit 1
+) m on true
+where r.id = %s order by k.at desc limit 200
+"""
 SESSION_OF = """
 select s.id from sessions s join conversations c on c.key = s.conversation
 where s.closed_at is null
@@ -100,6 +110,8 @@ class PostgresRecords:
         lists = [*([whose.principal] if whose.principal else []), *([""] if whose.keyless else [])]
         if session is not None:
             rows = await self._database.rows(RUNS_OF_SESSION, (session, session, lists, state, state, limit))
+        elif state in OPEN_STATES:
+            rows = await self._database.rows(RUNS_OPEN, (state, lists, limit))
         else:
             query = RUNS if state in {None, "done"} else RUNS_ENDED_OTHERWISE
             rows = await self._database.rows(query, (lists, state, state, limit))
@@ -111,11 +123,19 @@ class PostgresRecords:
         models = [
             ModelCost(row[0], Usage(row[1], row[2], row[3], row[4]), Decimal(row[5]), row[6], row[7])
             for row in await self._database.rows(MODELS, parameters)
-        elif state in OPEN_STATES:
-            rows = await self._database.rows(RUNS_OPEN, (state, lists, limit))
         ]
         calls = await self._database.rows(CALLS, (*parameters, limit))
         return Bill(models, [dict(zip(COLUMNS, row, strict=True)) for row in calls])
+
+    async def turns(self, run: UUID) -> Turns:
+        """See ``Records.turns``."""
+        rows = await self._database.rows(TURNS, (run,))
+        turns = [
+            Turn(row[1], Usage(*row[2:6]), [call["name"] for call in row[7]] if row[6] else None)
+            for row in reversed(rows)
+            if row[2] is not None
+        ]
+        return Turns(rows[0][0] if rows else None, turns)
 
     async def session_of(self, contact: str, whose: Whose) -> UUID | None:
         """See ``Records.session_of``."""
