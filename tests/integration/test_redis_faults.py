@@ -102,6 +102,15 @@ async def test_a_wake_up_that_redis_refuses_is_not_taken_for_told(redis_client: 
         await RedisBulletin(redis_client, stream_ttl=HOUR, result_ttl=HOUR).publish(Batch(wake=[WakeUp("a")]))
 
 
+async def test_what_redis_refuses_to_show_is_not_taken_for_nothing(redis_client: Redis) -> None:
+    """Who stands back would leave everything to others for good, and nobody would hear of it."""
+    wake_ups = RedisWakeUps(redis_client, consumer="me", stream_ttl=HOUR)
+    assert await wake_ups.take_left(mark="", limit=1) == ([], "")
+    await redis_client.set(routes.INBOUND, "no stream")
+    with pytest.raises(TryLater):
+        await wake_ups.take_left(mark="", limit=1)
+
+
 async def test_streams_and_futures_do_not_stay_for_ever(redis_client: Redis) -> None:
     """Redis is a projection; its memory is flat."""
     bulletin = RedisBulletin(redis_client, stream_ttl=timedelta(minutes=7), result_ttl=timedelta(minutes=9))

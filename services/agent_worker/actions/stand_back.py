@@ -30,7 +30,7 @@ class StandBack:
         colleagues: Colleagues,
         clock: Clock,
     ) -> None:
-        """``peers`` are the living workers of all machines, as they were seen last."""
+        """``peers`` are what lives on all machines, as it was seen last; services that are no workers among them."""
         self._me = me
         self._processors = processors
         self._peers = peers
@@ -80,7 +80,11 @@ class StandBack:
 
     async def _is_surplus(self) -> bool:
         boot = boot_of(self._me.boot_id)
-        older = [peer.id for peer in self._peers() if peer.id < self._me.id and boot_of(peer.boot_id) == boot]
+        older = [
+            peer.id
+            for peer in self._peers()
+            if peer.service == self._me.service and peer.id < self._me.id and boot_of(peer.boot_id) == boot
+        ]
         if len(older) < self._processors.count:
             return False
         try:

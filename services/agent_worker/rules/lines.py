@@ -61,7 +61,7 @@ class Lines:
             del self._held[principal]
         self._give_turn(principal)
 
-    def wait(self, conversation: str, principal: str, *, now: float = 0.0) -> bool:
+    def wait(self, conversation: str, principal: str, *, now: float) -> bool:
         """Put it at the end of its line; one that waits keeps its place. False: too many wait already.
 
         A principal of which nobody waits is let in all the same: the last of the longest line gives way.

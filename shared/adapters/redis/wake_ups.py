@@ -27,7 +27,7 @@ from shared.ports.bus import WakeUp
 WAKE_WITHIN = timedelta(milliseconds=200)
 TIDY_EVERY = timedelta(minutes=1)
 GONE_AFTER = timedelta(minutes=10)
-"""A worker reads every second or two; one that has not read for so long is no more."""
+"""A worker reads, or sweeps, every second or two; one that has done neither for so long is no more."""
 
 
 class RedisWakeUps:
@@ -77,6 +77,7 @@ class RedisWakeUps:
             [("XREVRANGE", routes.INBOUND, "+", "-", "COUNT", 1), ("XINFO", "GROUPS", routes.INBOUND)],
             COMMAND_TIMEOUT,
         )
+        raise_if_refused([newest, *([] if _has_no_stream(groups) else [groups])])
         is_left = mark and any(id_order(taken) < id_order(mark) for taken in _taken_up_to(groups))
         # What a peer has taken meanwhile is not there any more, so nothing is taken twice.
         taken = await self.take(limit=limit, wait=timedelta(0)) if is_left else []
@@ -122,6 +123,10 @@ def _entries(reply: Any) -> Iterator[tuple[str, Sequence[str]]]:
     streams = reply.items() if isinstance(reply, dict) else reply or ()
     for _, entries in streams:
         yield from entries
+
+
+def _has_no_stream(groups: Any) -> bool:
+    return isinstance(groups, ResponseError) and "no such key" in str(groups)
 
 
 def _taken_up_to(groups: Any) -> Iterator[str]:
