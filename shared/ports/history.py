@@ -145,6 +145,10 @@ class History(Transcripts, Protocol):
         """The newest rows of a session in order, dropped ones left out; empty for an unknown id."""
         ...
 
+    async def said(self, run: UUID) -> Sequence[str]:
+        """What was answered in a run, turn by turn, as its session has it: also when its steps are forgotten."""
+        ...
+
     async def costs(self, period: Period, *, principal: str | None = None) -> Sequence[ModelCost]:
         """Costs by model, the dearest first. Days begin at midnight UTC; a week is the last seven days."""
         ...

@@ -146,6 +146,24 @@ def test_a_response_has_one_text_however_it_is_read(stack: Stack) -> None:
         assert [ai.responses.retrieve(one.id).output_text for one in (plain, streamed)] == [text] * 2
 
 
+def test_a_response_is_whole_when_its_steps_are_forgotten_and_not_found_when_its_run_is(stack: Stack) -> None:
+    """Retention takes the steps after a day and the run after a month; what was said stands in the session, too."""
+    gateway, _ = stack.gateway(), stack.workers()
+    with sdk(gateway) as ai, psycopg.connect(stack.database_url, autocommit=True) as database:
+        plain = ai.responses.create(model="lucyd", input="[[script:looks]]")
+        assert database.execute("delete from run_steps").rowcount > 0
+        fetched = ai.responses.retrieve(plain.id)
+        assert (fetched.status, fetched.output_text) == ("completed", "Let me look.\n\nNothing there.")
+        assert fetched.usage == plain.usage
+        database.execute("delete from runs")
+        with pytest.raises(openai.NotFoundError, match="no such response") as gone:
+            ai.responses.retrieve(plain.id)
+        assert (gone.value.type, gone.value.code) == ("invalid_request_error", "not_found")
+        with pytest.raises(openai.NotFoundError, match="no such response") as lost:
+            ai.responses.create(model="lucyd", input="and?", previous_response_id=plain.id)
+        assert (lost.value.code, lost.value.param) == ("previous_response_not_found", "previous_response_id")
+
+
 def test_a_run_that_asks_first_is_answered_in_the_next_message(stack: Stack) -> None:
     """The question is what the agent says; in a stream, too, and there the answer is told when it is there."""
     gateway, _ = stack.gateway(), stack.workers()

@@ -51,7 +51,7 @@ from shared.domain.api_key import ApiKey
 from shared.domain.run import Accepted, NewRun, Question
 from shared.errors import TryLater
 from shared.ids import new_id
-from shared.messages.run_events import ACCEPTED_ID, accepted_event
+from shared.messages.run_events import ACCEPTED_ID, RunEvent, accepted_event, event_id
 from shared.ports.history import History, StoredRun
 from shared.ports.runs import Inbox
 
@@ -239,14 +239,18 @@ class OpenAIApi:
 
     async def _whole(self, answer: Answer) -> Answer:
         """The same with the words of the turns before the last, as its stream tells them. Raises ``TryLater``."""
-        kept, after, goes_on = Kept(), ACCEPTED_ID, True
+        kept, after, goes_on, is_known = Kept(), ACCEPTED_ID, True, False
         while goes_on:
             told = await self.history.told(answer.run, after=after)
             for event in told.events:
                 kept.take(event)
             goes_on, after = told.more, told.complete_to or after
         return replace(answer, text=kept.text(answer.text))
+                is_known = is_known or event.type == "delta"
 
+        if not is_known:  # its steps may be forgotten
+            for turn, text in enumerate(await self.history.said(answer.run), start=1):
+                kept.take(RunEvent(event_id(1, turn, 1), "delta", {"text": text}))
     def _followed(self, manner: Manner, accepted: Accepted, seat: Seat) -> Response:
         run, desk = accepted.run, self.desk
         # What a message answers is told on a run that is half told already: of that one only the end.

@@ -53,6 +53,7 @@ left join lateral (  -- an answer and what it has cost are stored in one transac
 ) k on true
 order by newest.ordinal
 """
+SAID = "select body ->> 'text' from messages where run = %s and role = 'assistant' and not dropped order by ordinal"
 COSTS = """
 select model, sum(input_tokens)::bigint, sum(output_tokens)::bigint, sum(cache_read_tokens)::bigint,
        sum(cache_write_tokens)::bigint, sum(cost), currency, count(*)
@@ -121,6 +122,10 @@ class PostgresHistory:
         """See ``History.messages``."""
         rows = await self._database.rows(MESSAGES, (session, principal, principal, keyless, limit))
         return [HistoryRow(at, run, body, sender, source, _usage(used)) for at, run, body, sender, source, used in rows]
+
+    async def said(self, run: UUID) -> Sequence[str]:
+        """See ``History.said``."""
+        return [row[0] for row in await self._database.rows(SAID, (run,))]
 
     async def told(self, run: UUID, *, after: str) -> ToldSoFar:
         """See ``Transcripts.told``."""
