@@ -46,8 +46,8 @@ class Answers(Protocol):
         """
         ...
 
-    async def end(self, key: IdempotencyKey, answer: Mapping[str, Any]) -> None:
-        """It was answered so. Raises ``TryLater``."""
+    async def end(self, key: IdempotencyKey, answer: Mapping[str, Any]) -> Mapping[str, Any]:
+        """It is answered so, unless it was answered before: then as it was. Raises ``TryLater``."""
         ...
 
 

@@ -136,7 +136,7 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             {"postgres": PostgresStock(foundation.database), "redis": RedisQueueDepths(foundation.redis)}, clock
         )
         bodies = Bodies(settings.agent)
-        repeats = Repeats(PostgresAnswers(foundation.database), bodies, settings.chat.key_lives)
+        repeats = Repeats(PostgresAnswers(foundation.database), bodies, settings.chat.key_lives, clock)
         windows, own = RedisWindows(foundation.redis, ask=line.ask), InMemoryWindows(clock)
         entrance = TokenDoor(
             settings.token,

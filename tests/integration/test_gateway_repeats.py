@@ -1,7 +1,10 @@
 """Work that is no message, asked for again under its idempotency key: done once, and answered the same."""
 
+import contextlib
+import json
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,8 @@ from tests.scripted_model_server import Say, Script, ScriptedModelServer
 from tests.stack import Stack, client, model_toml, open_stack, wait_until
 
 JOBS = ("index", "consolidate", "maintain")
-RESTING = "update sessions set updated_at = now() - interval '61 minutes' where contact = %s"
+RESTING = "update sessions set updated_at = now() - interval '61 minutes' where contact like %s"
+ENDED = "update runs set finished_at = now() - interval '61 minutes' where finished_at < now() and conversation like %s"
 EXTRA = """
 [session.auto_reset]
 enabled = true
@@ -51,6 +55,13 @@ def talk(http: httpx2.Client, sender: str) -> Any:
     reply = http.post("/api/v1/chat", json={"message": "[[script:say]]", "sender": sender})
     assert reply.status_code == 200, reply.text
     return reply.json()
+
+
+def let_rest(stack: Stack, sender: str) -> None:
+    """As if nobody had said anything there for an hour."""
+    with psycopg.connect(stack.database_url, autocommit=True) as database:
+        database.execute(RESTING, (f"http-{sender}",))
+        database.execute(ENDED, (f"http:default:{sender}",))
 
 
 def next_second() -> None:
@@ -113,14 +124,41 @@ def test_sessions_are_closed_once_under_one_key(http: httpx2.Client, stack: Stac
     talk(http, "ada")
     talk(http, "bob")
     path = "/api/v1/sessions/auto-reset"
-    with psycopg.connect(stack.database_url, autocommit=True) as database:
-        database.execute(RESTING, ("http-ada",))
-        first = http.post(path, headers=under("night")).json()
-        database.execute(RESTING, ("http-bob",))
+    let_rest(stack, "ada")
+    first = http.post(path, headers=under("night")).json()
+    let_rest(stack, "bob")
     assert (first["reset"], first["count"]) == (True, 1)
     assert http.post(path, headers=under("night")).json() == first
     assert [session["contact"] for session in http.get("/api/v1/sessions").json()["sessions"]] == ["http-bob"]
     assert http.post(path, headers=under("morning")).json()["count"] == 1
+
+
+def test_who_asks_at_the_same_time_under_one_key_is_told_the_same(stack: Stack) -> None:
+    """A hundred repeats are one wish: each is told what was done, to the letter, at whichever gateway it arrives."""
+    stack.workers()
+    gateways = [stack.gateway(), stack.gateway()]
+    with contextlib.ExitStack() as clients, ThreadPoolExecutor(100) as threads:
+        both = [clients.enter_context(client(gateway)) for gateway in gateways]
+        list(threads.map(lambda number: talk(both[0], f"rests-{number}"), range(8)))
+        let_rest(stack, "rests-%")
+
+        def asked(path: str, key: str, some: list[httpx2.Client]) -> set[tuple[int, bytes]]:
+            posts = [
+                threads.submit(some[number % len(some)].post, f"/api/v1/{path}", headers=under(key))
+                for number in range(100)
+            ]
+            answers = [post.result() for post in posts]
+            answers.append(some[0].post(f"/api/v1/{path}", headers=under(key)))
+            return {(answer.status_code, answer.content) for answer in answers}
+
+        closed = asked("sessions/auto-reset", "night", both[:1])
+        assert [json.loads(body)["count"] for _, body in closed] == [8]
+        list(threads.map(lambda number: talk(both[0], f"rests-{number}"), range(8)))
+        let_rest(stack, "rests-%")
+        assert len(asked("sessions/auto-reset", "noon", both)) == 1
+        assert both[0].get("/api/v1/sessions").json()["sessions"] == []
+        for name in (*JOBS, "compact"):
+            assert len(asked(name, "all", both)) == 1, name
 
 
 def test_a_session_is_compacted_once_under_one_key(http: httpx2.Client, stack: Stack) -> None:

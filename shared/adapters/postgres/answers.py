@@ -12,7 +12,10 @@ from shared.domain.run import IdempotencyKey
 from shared.errors import Conflict
 
 BEGIN = "select lucyd_begin_work(%s, %s, %s, %s, %s)"
-END = "update idempotency set answer = %s::jsonb where scope = %s and key = %s and body_hash = %s"
+END = """
+update idempotency set answer = coalesce(answer, %s::jsonb) where scope = %s and key = %s and body_hash = %s
+returning answer
+"""
 
 
 class PostgresAnswers:
@@ -31,6 +34,7 @@ class PostgresAnswers:
             raise
         return UUID(row["id"]), row["answer"]
 
-    async def end(self, key: IdempotencyKey, answer: Mapping[str, Any]) -> None:
+    async def end(self, key: IdempotencyKey, answer: Mapping[str, Any]) -> Mapping[str, Any]:
         """See ``Answers.end``."""
-        await self._database.rows(END, (to_json(answer), key.scope, key.key, key.body_hash))
+        stored = await self._database.value(END, (to_json(answer), key.scope, key.key, key.body_hash))
+        return stored if stored is not None else answer  # it took longer than its key lives
