@@ -196,19 +196,33 @@ def text_of(process: Process) -> str:
     return process.log.read_text("utf-8", "replace")
 
 
-def read_events(lines: Iterator[str]) -> list[tuple[str, str, Any]]:
-    """Server-sent events as (id, type, data), comments left out."""
-    events, identifier, kind = [], "", ""
-    for line in lines:
+Event = tuple[str, str, Any]
+"""A server-sent event: id, type, data."""
+
+
+class EventReader:
+    """Reads server-sent events line by line; comments are left out."""
+
+    def __init__(self) -> None:
+        self._id = self._kind = ""
+
+    def take(self, line: str) -> Event | None:
+        """The event that this line makes whole, if it does."""
         name, _, value = line.partition(": ")
         match name:
             case "id":
-                identifier = value
+                self._id = value
             case "event":
-                kind = value
+                self._kind = value
             case "data":
-                events.append((identifier, kind, json.loads(value)))
-    return events
+                return self._id, self._kind, json.loads(value)
+        return None
+
+
+def read_events(lines: Iterator[str]) -> list[Event]:
+    """All of a stream that has ended."""
+    reader = EventReader()
+    return [event for line in lines if (event := reader.take(line)) is not None]
 
 
 def model_toml(

@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-import json
 import random
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ import redis
 from shared.messages.routes import run_events
 from shared.messages.run_events import id_order
 from tests.scripted_model_server import Say, Script, ScriptedModelServer, Use
-from tests.stack import Process, Stack, async_client, model_toml, open_stack
+from tests.stack import EventReader, Process, Stack, async_client, model_toml, open_stack
 
 SEED = 20_260
 RUNS = 6
@@ -110,16 +109,10 @@ class Town:
 
 
 async def _frames(answer: httpx2.Response) -> AsyncIterator[Frame]:
-    identifier, kind = "", ""
+    reader = EventReader()
     async for line in answer.aiter_lines():
-        name, _, value = line.partition(": ")
-        match name:
-            case "id":
-                identifier = value
-            case "event":
-                kind = value
-            case "data":
-                yield identifier, kind, json.loads(value)
+        if (frame := reader.take(line)) is not None:
+            yield frame
 
 
 async def misfortune(stack: Stack, runs: Sequence[str], worker: Process, chance: random.Random) -> None:
