@@ -244,13 +244,13 @@ class OpenAIApi:
             told = await self.history.told(answer.run, after=after)
             for event in told.events:
                 kept.take(event)
-            goes_on, after = told.more, told.complete_to or after
-        return replace(answer, text=kept.text(answer.text))
                 is_known = is_known or event.type == "delta"
-
+            goes_on, after = told.more, told.complete_to or after
         if not is_known:  # its steps may be forgotten
             for turn, text in enumerate(await self.history.said(answer.run), start=1):
                 kept.take(RunEvent(event_id(1, turn, 1), "delta", {"text": text}))
+        return replace(answer, text=kept.text(answer.text))
+
     def _followed(self, manner: Manner, accepted: Accepted, seat: Seat) -> Response:
         run, desk = accepted.run, self.desk
         # What a message answers is told on a run that is half told already: of that one only the end.
