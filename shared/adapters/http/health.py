@@ -10,6 +10,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from shared.adapters.http.metrics_page import MEDIA_TYPE
+from shared.errors import LucydError
 
 Check = Callable[[], Awaitable[str]]
 """Answers ``ok`` or a short sentence about what is wrong; whatever it raises counts as wrong."""
@@ -26,6 +27,8 @@ async def readiness(checks: Mapping[str, Check]) -> tuple[bool, dict[str, str]]:
                 return await check()
         except TimeoutError:
             return "no answer"
+        except LucydError as fault:
+            return str(fault)
         except Exception as fault:  # noqa: BLE001 - whatever is wrong with a dependency is its state, not our crash
             return type(fault).__name__
 

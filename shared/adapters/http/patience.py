@@ -43,6 +43,7 @@ class PatientProtocol(HttpToolsProtocol):
     _owed = 0
     _unmeant = 0
     _is_meant = False
+    _is_cut = False
     _under_way: RequestResponseCycle | None = None
 
     def connection_made(self, transport: Any) -> None:
@@ -88,18 +89,27 @@ class PatientProtocol(HttpToolsProtocol):
         self._head_since = self.loop.time()
 
     def on_headers_complete(self) -> None:
-        """The body has bounds of its own."""
+        """The body has bounds of its own. A head that came as one piece is measured here, before anybody reads it."""
+        said = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
+        if said > HEAD_BYTES:
+            self._cut_off("end of head", bytes=said)
+        if self._is_cut:  # what else came with it is answered no more
+            return
         self._head_since = None
         self._is_meant = True
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         """A part of the body."""
+        if self._is_cut:
+            return
         self._is_meant = True
         super().on_body(body)
 
     def on_message_complete(self) -> None:
         """The end of a request."""
+        if self._is_cut:
+            return
         self._is_meant = True
         super().on_message_complete()
 
@@ -130,9 +140,10 @@ class PatientProtocol(HttpToolsProtocol):
                 return
 
     def _cut_off(self, what: str, **how: float) -> None:
-        if self.transport is None:
+        if self.transport is None or self._is_cut:
             return
         log.info("slow_client_cut_off", waited_for=what, **how)
         self._blocked_since = self._head_since = self._silent_since = None
         self._unmeant = 0
+        self._is_cut = True
         self.transport.abort()

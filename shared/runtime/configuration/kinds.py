@@ -110,7 +110,7 @@ class Containing:
 class WebAddress:
     """An http or https address, or nothing."""
 
-    phrase: str = " that is empty or begins with http:// or https:// and names a host"
+    phrase: str = " that is empty or begins with http:// or https:// and names a host, and a port up to 65535 if any"
 
     def allows(self, value: str) -> bool:
         """Whether it can be called."""
@@ -118,9 +118,10 @@ class WebAddress:
             return True
         try:
             parts = urlsplit(value)
+            host, is_port = parts.hostname or "", parts.port != 0
         except ValueError:
             return False
-        return parts.scheme in {"http", "https"} and bool(parts.hostname)
+        return parts.scheme in {"http", "https"} and bool(host) and is_port and " " not in host
 
 
 @dataclass(frozen=True, slots=True)

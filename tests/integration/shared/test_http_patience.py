@@ -173,6 +173,25 @@ async def test_a_head_without_end_is_not_kept(port: int, said: bytes) -> None:
 
 
 @pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /quick HTTP/1.1\r\nx-long: " + b"b" * 70_000 + b"\r\n\r\n",
+        b"GET /quick HTTP/1.1\r\n" + b"x-many: bbbb\r\n" * 7_000 + b"\r\n",
+        b"GET /quick?" + b"b" * 70_000 + b" HTTP/1.1\r\n\r\n",
+        b"POST /whole HTTP/1.1\r\ncontent-length: 1\r\nx-long: " + b"b" * 70_000 + b"\r\n\r\nx",
+        b"GET /quick HTTP/1.1\r\nx-long: " + b"b" * 70_000 + b"\r\n\r\nGET /quick HTTP/1.1\r\n\r\n",
+    ],
+    ids=["one header", "many headers", "path", "a body behind it", "a request behind it"],
+)
+async def test_a_head_that_is_too_long_is_not_read_either_when_it_comes_at_once(port: int, head: bytes) -> None:
+    """The limit that is promised holds however quick the client is; whoever reads the head need not be wary of it."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(head)
+    assert await _is_cut(reader)
+    writer.close()
+
+
+@pytest.mark.parametrize(
     ("asked", "more"),
     [
         (b"GET /quick HTTP/1.1\r\nhost: a\r\n\r\n", b"\r\n"),

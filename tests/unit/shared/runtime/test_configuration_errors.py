@@ -36,7 +36,17 @@ def errors_of(text: str, tmp_path: Path, providers: dict[str, str] | None = None
         (
             '[http]\ncallback_url = "nowhere"',
             "http.callback_url must be text in quotes that is empty or begins with http:// or https:// and names a "
-            'host, not "nowhere"',
+            'host, and a port up to 65535 if any, not "nowhere"',
+        ),
+        (
+            '[http]\ncallback_url = "http://127.0.0.1:99999/"',
+            "http.callback_url must be text in quotes that is empty or begins with http:// or https:// and names a "
+            'host, and a port up to 65535 if any, not "http://127.0.0.1:99999/"',
+        ),
+        (
+            '[http]\ncallback_url = "https://exa mple.org/"',
+            "http.callback_url must be text in quotes that is empty or begins with http:// or https:// and names a "
+            'host, and a port up to 65535 if any, not "https://exa mple.org/"',
         ),
         ('[tools]\nask_first = ["exce"]', "tools.ask_first names 'exce', which is no tool"),
         ("[run]\ndeadline_seconds = 0", "run.deadline_seconds must be more than 0: every message would fail at once"),
