@@ -1,4 +1,4 @@
-"""The ASGI application: the directory with its door, inside the envelope."""
+"""The ASGI application: the directory with its door, inside the envelope, and whoever is answered is heard out."""
 
 from collections.abc import Sequence
 
@@ -7,6 +7,7 @@ from starlette.types import ASGIApp
 from services.gateway.edge.bodies import Bodies
 from services.gateway.edge.directory import Directory, Door
 from services.gateway.edge.envelope import Envelope
+from services.gateway.edge.hear_out import HearsOut
 from services.gateway.edge.meter import Meter
 from services.gateway.edge.operation import Operation
 
@@ -15,4 +16,4 @@ def gateway_app(
     operations: Sequence[Operation], bodies: Bodies, door: Door, *, agent: str, meter: Meter, access_log: bool
 ) -> ASGIApp:
     """The whole gateway."""
-    return Envelope(Directory(operations, door, bodies), agent=agent, meter=meter, access_log=access_log)
+    return HearsOut(Envelope(Directory(operations, door, bodies), agent=agent, meter=meter, access_log=access_log))
