@@ -37,6 +37,7 @@ from services.gateway.rules.openai_replies import (
 )
 from services.gateway.rules.openai_responses import (
     RESPONSE_ID,
+    FetchQuery,
     ResponseBody,
     no_such_response,
     read_response,
@@ -45,7 +46,7 @@ from services.gateway.rules.openai_responses import (
 )
 from services.gateway.rules.openai_shapes import Completion, Model, ModelList, OpenAIRunProblem, ResponseReply
 from services.gateway.rules.openai_telling import CompletionTelling, Kept, ResponseTelling, Telling
-from services.gateway.rules.openai_turns import Asked, images_of, read_conversation_header
+from services.gateway.rules.openai_turns import Asked, images_of, read_conversation_header, read_openai
 from services.gateway.rules.reply_shapes import OpenAIProblem
 from shared.domain.api_key import ApiKey
 from shared.domain.run import Accepted, NewRun, Question
@@ -139,7 +140,8 @@ class OpenAIApi:
             Operation(
                 "GET", "/v1/responses/{id}", self.response, "chat", "a response by its id",
                 {200: Reply("it", ResponseReply), 404: Reply("there is no such response", OpenAIProblem)},
-                parts={"id": {"type": "string", "pattern": RESPONSE_ID}}, dialect="openai", tag="openai",
+                query=FetchQuery, parts={"id": {"type": "string", "pattern": RESPONSE_ID}},
+                dialect="openai", tag="openai",
             ),
             Operation(
                 "POST", "/v1/embeddings", self.embeddings, "chat", "texts as vectors",
@@ -167,6 +169,7 @@ class OpenAIApi:
 
     async def response(self, request: Request) -> Response:
         """What became of a response."""
+        read_openai(FetchQuery, dict(request.query_params))
         run = await self._find(run_of(request.path_params["id"]), key_of(request))
         if run is None:
             raise no_such_response()

@@ -22,7 +22,7 @@ from services.gateway.rules.openai_turns import (
 )
 from services.gateway.rules.request_body import FIRST_ONLY, RequestBody
 
-IMAGE_URL = "^data:image/[A-Za-z0-9.+-]{1,100};base64,"
+IMAGE_URL = "^data:image/[A-Za-z0-9.+-]{1,100}(?:;[^,;]{0,200}){0,5};base64,"
 _WHOLE = f"{IMAGE_URL}(?:[A-Za-z0-9+/]{{4}})*(?:[A-Za-z0-9+/]{{4}}|[A-Za-z0-9+/]{{3}}=|[A-Za-z0-9+/]{{2}}==)$"
 
 

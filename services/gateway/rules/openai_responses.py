@@ -22,7 +22,7 @@ from services.gateway.rules.openai_turns import (
     says_something,
     text_of,
 )
-from services.gateway.rules.request_body import FIRST_ONLY, RequestBody
+from services.gateway.rules.request_body import FIRST_ONLY, RequestBody, RequestQuery
 from shared.domain.api_key import ApiKey
 
 RESPONSE_ID = "^resp_[0-9a-f]{32}$"
@@ -134,6 +134,14 @@ class ResponseBody(RequestBody):
         "text": '"text.format" must be text: the agent answers in words',
         "prompt": '"prompt" must be left out: no prompts are stored here',
     }
+
+
+class FetchQuery(RequestQuery):
+    """How a response is to be told that is fetched."""
+
+    stream: Literal["false"] | None = Field(None, description="There is no stream of what was said before.")
+
+    says: ClassVar[Mapping[str, str]] = {"stream": '"stream" must be false: follow the run instead'}
 
 
 def read_response(

@@ -28,7 +28,8 @@ Frame = tuple[str | None, Json]
 GAP = "\n\n"
 """Stands between what is said in one turn and in the next."""
 
-BROKEN_OFF = "this gateway is being stopped; the run goes on"
+BROKEN_OFF = "this stream is broken off; the run goes on"
+"""The gateway is being stopped, or the client's key was revoked."""
 QUESTION_ID = "0-2"
 TOOL_EVENTS = frozenset({"tool_started", "tool_finished"})
 

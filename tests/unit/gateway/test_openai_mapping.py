@@ -154,6 +154,12 @@ def test_a_named_conversation_gets_only_the_images_of_the_new_message() -> None:
     assert list(asked(turns, user="ada").images) == []
 
 
+def test_an_image_may_have_parameters_behind_its_type() -> None:
+    """The form of such addresses has them, and `/api/v1/chat` takes them."""
+    with_name = "data:image/png;name=cat.png;base64,AAAA"
+    assert list(asked([seen(with_name)]).images) == [with_name]
+
+
 def test_without_a_name_earlier_images_come_along_in_their_places() -> None:
     """Nobody else has them: who asks about a picture above must be answered about that picture."""
     turns = [
