@@ -7,7 +7,7 @@ from uuid import UUID
 
 from services.gateway.rules.webhook_verdict import Receipt
 from shared.domain.delivery import DeliveryState
-from shared.domain.run import IdempotencyKey
+from shared.domain.run import IdempotencyKey, Settlement
 from shared.ports.records import Whose
 from shared.ports.webhooks import Webhook
 
@@ -68,6 +68,14 @@ class Outbox(Protocol):
 
     async def states(self, ids: Sequence[UUID]) -> Sequence[DeliveryState]:
         """How it stands with them."""
+        ...
+
+
+class Ledger(Protocol):
+    """Where calls are booked that belong to no run."""
+
+    async def settle(self, settlement: Settlement) -> None:
+        """A call was made. Again with the same call id does nothing. Raises ``TryLater``."""
         ...
 
 

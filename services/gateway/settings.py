@@ -13,8 +13,10 @@ from services.gateway.rules.attachments import AttachmentLimits
 from services.gateway.rules.webhook_signature import FORM, read_secrets
 from shared.actions.keep_door import Bounds
 from shared.domain.attachment import ReadableText
+from shared.domain.provider import ModelSpec
 from shared.errors import ConfigError
 from shared.ports.webhooks import CALLBACK
+from shared.runtime.configuration.models import EMBEDDINGS
 from shared.runtime.settings import Configuration
 
 log = structlog.get_logger(__name__)
@@ -44,6 +46,8 @@ class Settings:
     agent: str
     of_people: tuple[str, str, str]
     contacts: Mapping[str, str]
+    embedder: ModelSpec | None
+    embedding_timeout: timedelta
     idle_minutes: int
     models: tuple[str, ...]
     primary: str
@@ -83,6 +87,8 @@ class Settings:
                 configuration.behavior.error_message,
             ),
             contacts={name.lower(): f"telegram:{id}" for name, id in configuration.telegram.contacts.items()},
+            embedder=_embedder(configuration),
+            embedding_timeout=timedelta(seconds=configuration.memory.embedding_timeout or 15.0),
             models=tuple(sorted(spec.model for spec in configuration.models.values())),
             primary=primary.model,
             context_limit=primary.max_context_tokens,
@@ -121,6 +127,14 @@ def _readable(configuration: Configuration) -> ReadableText:
     documents = configuration.documents
     endings = frozenset(ending.lower() for ending in documents.text_extensions)
     return ReadableText(documents.max_chars if documents.enabled else 0, endings)
+
+
+def _embedder(configuration: Configuration) -> ModelSpec | None:
+    """Raises ``ConfigError`` for a provider that embeds nothing."""
+    spec = configuration.models.get(EMBEDDINGS)
+    if spec is not None and spec.provider != "openai":
+        raise ConfigError([f"models.{EMBEDDINGS}: {spec.provider} has no embeddings; use openai, or none."])
+    return spec
 
 
 def _callback(configuration: Configuration) -> Callback | None:

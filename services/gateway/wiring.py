@@ -10,6 +10,7 @@ from datetime import timedelta
 from functools import partial
 
 from services.gateway.actions.decide_dead import Terms
+from services.gateway.actions.embed_texts import Embedding
 from services.gateway.actions.end_with_client import end_with_client
 from services.gateway.actions.glance import Glance
 from services.gateway.actions.limit_requests import Turnstile
@@ -27,6 +28,7 @@ from services.gateway.edge.chat_api import ChatApi
 from services.gateway.edge.dead_api import DeadApi
 from services.gateway.edge.document_api import DocumentApi
 from services.gateway.edge.door import TokenDoor
+from services.gateway.edge.embeddings_api import EmbeddingsApi
 from services.gateway.edge.event_stream import Seats
 from services.gateway.edge.front_desk import FrontDesk
 from services.gateway.edge.health_api import HealthApi
@@ -61,7 +63,9 @@ from shared.adapters.postgres.dead_letters import PostgresDeadLetters
 from shared.adapters.postgres.history import PostgresHistory
 from shared.adapters.postgres.inbox import PostgresInbox
 from shared.adapters.postgres.outbox import PostgresOutbox
+from shared.adapters.postgres.pool import Database
 from shared.adapters.postgres.records import PostgresRecords
+from shared.adapters.postgres.runs import PostgresRuns
 from shared.adapters.postgres.stock import PostgresStock
 from shared.adapters.postgres.stories import PostgresStories
 from shared.adapters.postgres.webhooks import PostgresWebhooks
@@ -75,6 +79,7 @@ from shared.adapters.redis.shared_line import SharedLine
 from shared.adapters.redis.wake_ups import RedisWakeUps
 from shared.adapters.redis.windows import RedisWindows
 from shared.adapters.system_clock import SystemClock
+from shared.ports.clock import Clock
 from shared.ports.webhooks import CALLBACK
 from shared.runtime.service import Service
 from shared.runtime.settings import Configuration
@@ -167,7 +172,6 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
         assert settings.redis_url is not None  # noqa: S101 - the foundation has refused otherwise
         desk = await stack.enter_async_context(open_late_desk(settings.redis_url))
         records = PostgresRecords(foundation.database)
-        sessions = SessionApi(history, inbox, bodies, settings.context_limit, records)
         operator = OperatorApi(
             history=history,
             records=records,
@@ -182,6 +186,7 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             stock=stock,
         )
         terms = Terms(settings.chat.deadline, settings.chat.capacity, settings.chat.key_lives)
+        embedding = await stack.enter_async_context(_open_embedding(settings, foundation.database, clock))
         operations: list[Operation] = [
             *HealthApi("gateway", partial(readiness, {**foundation.checks, "staying": departure.check})).operations(),
             *MetricsApi(foundation.metrics.text, MEDIA_TYPE, stock).operations(),
@@ -194,7 +199,8 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             *UpkeepApi(intake, inbox, waiting, records, bodies, settings.idle_minutes, history, repeats).operations(),
             *NotifyApi(intake, front, bodies, *settings.of_people).operations(),
             *RunControlApi(inbox, history, control, wake_ups, waiting, bodies).operations(),
-            *sessions.operations(),
+            *SessionApi(history, inbox, bodies, settings.context_limit, records).operations(),
+            *EmbeddingsApi(embedding, bodies, settings.chat.body_bytes).operations(),
             *operator.operations(),
             *DeadApi(PostgresDeadLetters(foundation.database), inbox, wake_ups, bodies, terms).operations(),
             *StoryApi(PostgresStories(foundation.database), bodies).operations(),
@@ -210,7 +216,7 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
         )
         loops: list[Callable[[], Awaitable[None]]] = [
             *foundation.loops, lag.watch, announcements.listen, waiting.listen, waiting.fetch, waiting.heal,
-            watch.watch, stays.watch,
+            watch.watch, stays.watch, *([embedding.watch] if embedding else []),
         ]  # fmt: skip
         tried: Mapping[str, int] = {}
         goodbyes: list[Callable[[], Awaitable[None]]] = []
@@ -241,3 +247,17 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             )
         )
         yield Service("gateway", loops=loops, drain=drain)
+
+
+@contextlib.asynccontextmanager
+async def _open_embedding(settings: Settings, database: Database, clock: Clock) -> AsyncIterator[Embedding | None]:
+    """What embeds for clients, if that is configured; what it owes is booked on leaving, if it can be."""
+    if settings.embedder is None:
+        yield None
+        return
+    from shared.adapters.models.openai_embedder import open_openai_embedder  # noqa: PLC0415 - few have one
+
+    async with open_openai_embedder(settings.embedder) as embedder:
+        embedding = Embedding(embedder, PostgresRuns(database), clock, timeout=settings.embedding_timeout)
+        yield embedding
+        await embedding.pay()

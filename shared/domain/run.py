@@ -259,14 +259,14 @@ class Later:
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """One model call as it was billed: a row of ``costs``."""
+    """One model call as it was billed: a row of ``costs``. What is embedded for a client belongs to no run."""
 
     call_id: UUID
-    run: UUID
-    conversation: str
-    session: UUID
+    run: UUID | None
+    conversation: str | None
+    session: UUID | None
     principal: str
-    call_type: Literal["agentic", "compaction"]
+    call_type: Literal["agentic", "compaction", "embedding"]
     provider: str
     model: str
     usage: Usage

@@ -11,7 +11,7 @@ from uuid import UUID
 from starlette.requests import Request
 from starlette.responses import Response
 
-from services.gateway.edge.bodies import Bodies, beside, parse_json, read_json, receive_body
+from services.gateway.edge.bodies import Bodies, beside, parse_json, receive_body
 from services.gateway.edge.chat_api import EVENTS
 from services.gateway.edge.door import key_of
 from services.gateway.edge.event_stream import Seat
@@ -23,7 +23,6 @@ from services.gateway.edge.operation import Operation, Reply
 from services.gateway.rules.chat_request import LONGEST_NAME, address_of
 from services.gateway.rules.incoming import Incoming
 from services.gateway.rules.openai_chat import CompletionBody, read_completion
-from services.gateway.rules.openai_embeddings import EmbeddingsBody, read_embeddings
 from services.gateway.rules.openai_errors import Unknown
 from services.gateway.rules.openai_replies import (
     Answer,
@@ -143,11 +142,6 @@ class OpenAIApi:
                 query=FetchQuery, parts={"id": {"type": "string", "pattern": RESPONSE_ID}},
                 dialect="openai", tag="openai",
             ),
-            Operation(
-                "POST", "/v1/embeddings", self.embeddings, "chat", "texts as vectors",
-                {404: Reply("no embedder is configured", OpenAIProblem)},
-                body=EmbeddingsBody, dialect="openai", tag="openai",
-            ),
         ]  # fmt: skip
 
     async def models(self, request: Request) -> Response:
@@ -180,11 +174,6 @@ class OpenAIApi:
         if outcome is not None and answer.fault is None and has_earlier_turns(outcome):
             answer = await self._whole(answer)
         return self.bodies.foreign(response_body(answer, slug(self.agent)))
-
-    async def embeddings(self, request: Request) -> Response:
-        """Refused: there is nothing that could embed yet."""
-        read_embeddings(await read_json(request, at_most=self.intake.manner.body_bytes))
-        raise Unknown("no embedder is configured", param=None, code="embedder_not_configured")
 
     def _check(self, model: str) -> None:
         if not names_agent(model, self.agent):

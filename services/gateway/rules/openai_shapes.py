@@ -37,6 +37,30 @@ class ModelList(Shape):
     data: list[Model]
 
 
+class EmbeddingItem(Shape):
+    """One vector: its numbers, or in base64 as 32-bit floats, the lowest byte first."""
+
+    object: Literal["embedding"]
+    index: int
+    embedding: list[float] | str
+
+
+class EmbeddingUsage(Shape):
+    """What the embedder has read."""
+
+    prompt_tokens: int
+    total_tokens: int
+
+
+class EmbeddingList(Shape):
+    """A vector for each text, in their order."""
+
+    object: Literal["list"]
+    data: list[EmbeddingItem]
+    model: str
+    usage: EmbeddingUsage
+
+
 class ChatMessage(Shape):
     """What the agent answered."""
 
