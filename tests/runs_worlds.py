@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
 
 from shared.adapters.inmemory.blobs import InMemoryBlobs
@@ -62,10 +62,18 @@ class Posted:
     body: Mapping[str, Any]
 
 
+class Memory(Transcripts, Protocol):
+    """What can be read of runs in both stores."""
+
+    async def said(self, run: UUID) -> Sequence[str]:
+        """See ``History.said``."""
+        ...
+
+
 class World(ABC):
     """A store with one living worker, ``me``; more come with ``hire``."""
 
-    def __init__(self, inbox: Inbox, runs: Runs, fleet: Fleet, transcripts: Transcripts, blobs: Blobs) -> None:
+    def __init__(self, inbox: Inbox, runs: Runs, fleet: Fleet, transcripts: Memory, blobs: Blobs) -> None:
         self.inbox = inbox
         self.runs = runs
         self.fleet = fleet

@@ -9,8 +9,8 @@ from shared.errors import LostClaim
 from shared.ids import new_id
 from shared.messages.run_events import ACCEPTED_ID, STEP, RunEvent, event_id, terminal_id
 from shared.ports.history import ToldSoFar
-from tests.builders import CONVERSATION, final_write, new_run, said, write
-from tests.runs_worlds import World
+from tests.builders import CONVERSATION, final_write, new_run, results, said, write
+from tests.runs_worlds import World, with_tools_open
 
 BEGINNING = "0-0"
 
@@ -172,3 +172,15 @@ async def test_only_what_has_moved_since_it_was_known_is_named(world: World) -> 
     assert ended.keys() == {claim.run}
     assert await world.transcripts.moved({**known, **ended}) == {}
     assert await world.transcripts.moved({}) == {}
+
+
+async def test_what_a_run_has_answered_is_there_turn_by_turn(world: World) -> None:
+    """Steps are forgotten long before the session is."""
+    claim = await with_tools_open(world)
+    assert list(await world.transcripts.said(claim.run)) == ["a look"]
+    await world.store(claim, write(claim, messages=[results(("c1", "ok"), ("c2", "ok"))], step=2, stage="model"))
+    await world.store(claim, final_write(claim))
+    *turns, last = await world.transcripts.said(claim.run)
+    (ended,) = await world.ended(claim.run)
+    assert (turns, last) == (["a look"], ended.outcome["reply"])
+    assert list(await world.transcripts.said(new_id())) == []

@@ -1,7 +1,7 @@
 """What was told of runs, without a Postgres."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from shared.adapters.inmemory.tables import Tables, as_json
@@ -12,7 +12,7 @@ from shared.ports.runs import FinishedRun
 
 
 class InMemoryTranscripts:
-    """``Transcripts`` of the ports."""
+    """``Transcripts`` of the ports, and of ``History`` what is answered from the same rows."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
@@ -38,3 +38,10 @@ class InMemoryTranscripts:
         rows = [row for run in known if (row := self._tables.runs.get(run)) is not None]
         stands = {row.id: row.keep if row.finished_at is None else "ended" for row in rows}
         return {run: text for run, text in stands.items() if text != known[run]}
+
+    async def said(self, run: UUID) -> Sequence[str]:
+        """See ``History.said``."""
+        await asyncio.sleep(0)
+        rows = [row for row in self._tables.messages if row.run == run and not row.dropped]
+        answers = [row.body for row in sorted(rows, key=lambda row: row.ordinal)]
+        return [body["text"] for body in answers if body["role"] == "assistant"]
