@@ -17,7 +17,8 @@ Period = Literal["today", "week", "all"]
 
 @dataclass(frozen=True, slots=True)
 class SessionSummary:
-    """A line of the list of sessions. ``cost`` is in ``currency``; ``model`` is the last one used."""
+    """A line of the list of sessions. ``cost`` is in ``currency``; ``model`` is the last one used; ``row_count`` counts
+    what was ever stored in it, ``message_count`` what of that a model is still shown."""
 
     id: UUID
     conversation: str
@@ -30,6 +31,7 @@ class SessionSummary:
     context_tokens: int
     cost: Decimal
     currency: str
+    row_count: int
 
 
 @dataclass(frozen=True, slots=True)

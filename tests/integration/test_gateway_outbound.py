@@ -139,6 +139,9 @@ async def test_what_can_not_be_sent_is_refused_plainly(
         ({"text": "x", "chat": "Cleo"}, 404),
     ):
         assert (await answered(http.post(SEND, json=body), status))["error"], body
+    file = {"filename": "tea.txt", "content_type": "text/plain", "data_b64": "dGVh"}  # as the original's clients say it
+    refused = await answered(http.post(SEND, json={"text": "x", "attachments": [file]}), 400)
+    assert refused["error"] == '"attachments" can\'t be sent to people in this version, only text'
     await database.rows(CHATS, ("telegram:9", "telegram:9", "Cleo"))  # so he calls himself
     await answered(http.post(SEND, json={"text": "x", "chat": "cleo"}), 404)
     assert "several chats" in (await answered(http.post(SEND, json={"text": "x"}), 400))["error"]

@@ -165,8 +165,10 @@ def test_sessions_histories_and_costs_have_the_names_of_both_generations(http: h
     (session,) = _same_everywhere(http.get("/api/v1/sessions"), 200)["sessions"]
     assert session.keys() >= {
         "session_id", "contact", "created_at", "model", "message_count", "compaction_count", "context_tokens",
-        "context_pct", "cost_usd", "cost", "log_files", "log_bytes",
+        "context_pct", "cost_usd", "cost", "event_count", "log_files", "log_bytes",
     }  # fmt: skip
+    assert (session["message_count"], session["event_count"]) == (2, 2)
+    assert session["cost_usd"] == session["cost"] > 0
     assert (session["session_id"], session["contact"]) == (chat["session_id"], "http-Ada")
     for name in (chat["session_id"], "http-Ada", "HTTP-ADA", "ada"):
         history = _same_everywhere(http.get(f"/api/v1/sessions/{name}/history"), 200)
@@ -246,7 +248,11 @@ def test_the_status_and_the_monitor_are_told(http: httpx2.Client) -> None:
     status = _same_everywhere(http.get("/api/v1/status", headers={"Authorization": ""}), 200)
     assert status.keys() >= {
         "status", "pid", "uptime_seconds", "channel", "models", "model", "active_sessions", "today_cost", "queue_depth",
+        "error_counts",
     }  # fmt: skip
+    assert (status["active_sessions"], status["queue_depth"]) == (1, 0)
+    assert (status["model"], status["models"], status["channel"]) == ("scripted-1", ["scripted-1"], "http")
+    assert status["error_counts"].keys() == {"run", "webhook", "delivery"}
     wait_until(lambda: http.get("/api/v1/monitor").json().get("turn") == 2, "its end is seen")
     monitor = _same_everywhere(http.get("/api/v1/monitor"), 200)
     assert (monitor["state"], monitor["contact"], monitor["session_id"]) == ("idle", "http-default", chat["session_id"])

@@ -110,6 +110,7 @@ def session_body(session: SessionSummary, *, context_limit: int) -> dict[str, An
         "cost_usd": cost,
         "cost": cost,
         "currency": session.currency,
+        "event_count": session.row_count,
         "log_files": 0,
         "log_bytes": 0,
     }

@@ -140,6 +140,7 @@ class Session(Shape):
     cost_usd: float
     cost: float
     currency: str
+    event_count: int
     log_files: int
     log_bytes: int
 

@@ -19,7 +19,7 @@ from runs where id = %s
 SESSIONS = """
 select s.id, s.conversation, s.contact, s.model, s.created_at, s.updated_at,
        (select count(*) from messages m where m.session = s.id and m.ordinal >= s.live_from and not m.dropped),
-       s.compaction_count, s.context_tokens, coalesce(k.cost, 0), coalesce(k.currency, 'USD')
+       s.compaction_count, s.context_tokens, coalesce(k.cost, 0), coalesce(k.currency, 'USD'), s.last_ordinal
 from (
   select o.* from sessions o join conversations c on c.key = o.conversation
   where o.closed_at is null
