@@ -133,6 +133,21 @@ def test_sessions_are_closed_once_under_one_key(http: httpx2.Client, stack: Stac
     assert http.post(path, headers=under("morning")).json()["count"] == 1
 
 
+def test_a_reset_under_a_key_closes_nothing_that_was_begun_after_it(http: httpx2.Client, stack: Stack) -> None:
+    """Whoever lost the answer asks again, and may have gone on talking meanwhile."""
+    stack.workers()
+    talk(http, "ada")
+    path = "/api/v1/sessions/reset"
+    for target in ("http-ada", "all"):
+        first = http.post(path, headers=under(target), json={"target": target})
+        assert first.json()["count"] == 1
+        session = talk(http, "ada")["session_id"]
+        again = http.post(path, headers=under(target), json={"target": target})
+        assert (again.status_code, again.content) == (200, first.content)
+        assert [one["session_id"] for one in http.get("/api/v1/sessions").json()["sessions"]] == [session]
+        assert http.post(path, headers=under(target), json={"target": "http-bob"}).status_code == 409
+
+
 def test_who_asks_at_the_same_time_under_one_key_is_told_the_same(stack: Stack) -> None:
     """A hundred repeats are one wish: each is told what was done, to the letter, at whichever gateway it arrives."""
     stack.workers()

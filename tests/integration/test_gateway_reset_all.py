@@ -1,5 +1,6 @@
 """The reset of everything, through the API's own route and a real Postgres."""
 
+from datetime import timedelta
 from typing import Any
 
 import orjson
@@ -7,11 +8,14 @@ from starlette.requests import Request
 from starlette.types import Message
 
 from services.gateway.edge.bodies import Bodies
+from services.gateway.edge.repeats import Repeats
 from services.gateway.edge.session_api import SessionApi
+from shared.adapters.postgres.answers import PostgresAnswers
 from shared.adapters.postgres.history import PostgresHistory
 from shared.adapters.postgres.inbox import PostgresInbox
 from shared.adapters.postgres.pool import Database
 from shared.adapters.postgres.records import PostgresRecords
+from shared.adapters.system_clock import SystemClock
 from shared.domain.api_key import ApiKey
 
 CONVERSATIONS = """
@@ -36,7 +40,9 @@ async def test_all_sessions_are_closed_however_many_there_are(database: Database
     for key in ("phone", "other"):
         await database.rows(CONVERSATIONS, (key,))
     await database.rows(SESSIONS)
-    api = SessionApi(PostgresHistory(database), PostgresInbox(database), Bodies("Lucyd"), 0, PostgresRecords(database))
+    bodies = Bodies("Lucyd")
+    repeats = Repeats(PostgresAnswers(database), bodies, timedelta(hours=24), SystemClock())
+    api = SessionApi(PostgresHistory(database), PostgresInbox(database), bodies, 0, PostgresRecords(database), repeats)
     answer = await _reset(api, "phone", "all")
     assert (answer["reset"], answer["target"], answer["count"]) == (True, "all", 450)
     assert (await _reset(api, "phone", "all"))["count"] == 0

@@ -1,7 +1,7 @@
 """Sessions: the list, what was said in one, and the reset."""
 
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import Any, TypedDict
 from uuid import UUID
 
 from starlette.requests import Request
@@ -10,6 +10,7 @@ from starlette.responses import Response
 from services.gateway.edge.bodies import SMALL_BODY, Bodies, read_json
 from services.gateway.edge.door import scope_of
 from services.gateway.edge.operation import Operation, Reply
+from services.gateway.edge.repeats import Answered, Repeats
 from services.gateway.rules.chat_request import UNFIT, HistoryQuery, ResetBody, read_reset_target
 from services.gateway.rules.lucyd_dialect import history_events, session_body
 from services.gateway.rules.reply_shapes import HistoryReply, ResetReply, SessionsReply
@@ -42,6 +43,7 @@ class SessionApi:
     bodies: Bodies
     context_limit: int
     records: Records
+    repeats: Repeats
 
     def operations(self) -> list[Operation]:
         """What they do."""
@@ -52,7 +54,8 @@ class SessionApi:
             ),
             Operation(
                 "POST", "/api/v1/sessions/reset", self.reset, "chat", "close sessions",
-                {200: Reply("what was closed", ResetReply)}, body=ResetBody, counts_as="work", tag=TAG,
+                {200: Reply("what was closed", ResetReply)}, body=ResetBody, counts_as="work",
+                repeatable=True, tag=TAG,
             ),
             Operation(
                 "GET", "/api/v1/sessions/{id}/history", self.messages, "read", "what was said in a session",
@@ -92,18 +95,25 @@ class SessionApi:
     async def reset(self, request: Request) -> Response:
         """Close open sessions by target: ``all``, a contact, a conversation key or a session id."""
         try:
-            target = read_reset_target(await read_json(request, at_most=SMALL_BODY))
-            if target == "all":
-                count = await self._close_all(request)
-                return self.bodies.json({"reset": True, "target": target, "count": count})
-            found = await self.history.session_contacts(target, **_whose(request))
-            closed = [reset for conversation in found if (reset := await self._close(conversation)) is not None]
+            body = await read_json(request, at_most=SMALL_BODY)
+            target = read_reset_target(body)
+
+            async def close(_: UUID | None) -> Answered:
+                return Answered(await self._closed(request, target))
+
+            return await self.repeats.once(request, body, close)
         except LucydError as fault:
             return self.bodies.error(fault)
+
+    async def _closed(self, request: Request, target: str) -> dict[str, Any]:
+        if target == "all":
+            return {"reset": True, "target": target, "count": await self._close_all(request)}
+        found = await self.history.session_contacts(target, **_whose(request))
+        closed = [reset for conversation in found if (reset := await self._close(conversation)) is not None]
         if not closed:
-            return self.bodies.json({"reset": False, "reason": f"no session found for: {target}"})
+            return {"reset": False, "reason": f"no session found for: {target}"}
         kind = "session_id" if target == str(closed[0].session) else "contact"
-        return self.bodies.json({"reset": True, "target": target, "type": kind, "count": len(closed)})
+        return {"reset": True, "target": target, "type": kind, "count": len(closed)}
 
     async def _close_all(self, request: Request) -> int:
         """How many were closed. One page after the other; a session that was opened meanwhile may be closed as well."""
