@@ -20,7 +20,7 @@ from services.gateway.rules.openai_turns import (
     says_something,
     text_of,
 )
-from services.gateway.rules.request_body import FIRST_ONLY, RequestBody
+from services.gateway.rules.request_body import FIRST_ONLY, WHOLE, RequestBody
 
 IMAGE_URL = "^data:image/[A-Za-z0-9.+-]{1,100}(?:;[^,;]{0,200}){0,5};base64,"
 _WHOLE = f"{IMAGE_URL}(?:[A-Za-z0-9+/]{{4}})*(?:[A-Za-z0-9+/]{{4}}|[A-Za-z0-9+/]{{3}}=|[A-Za-z0-9+/]{{2}}==)$"
@@ -141,7 +141,7 @@ class CompletionBody(RequestBody):
     metadata: Metadata | None = None
     stream: bool | None = Field(None, description="Answer as server-sent events.")
     stream_options: StreamOptions | None = None
-    n: Annotated[int, Field(ge=1, le=1)] | None = None
+    n: Annotated[int, Field(ge=1, le=1), WHOLE] | None = None
     tools: NoTools | None = None
     functions: NoTools | None = None
     response_format: TextFormat | None = None

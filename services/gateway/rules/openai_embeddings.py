@@ -1,12 +1,12 @@
 """``POST /v1/embeddings``: what a client may ask."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, cast
+from typing import Annotated, ClassVar, Literal, cast
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from services.gateway.rules.openai_turns import read_openai
-from services.gateway.rules.request_body import FIRST_ONLY, RequestBody
+from services.gateway.rules.request_body import FIRST_ONLY, WHOLE, RequestBody
 from shared.ports.embedder import Piece
 
 MOST = 2048
@@ -18,13 +18,7 @@ EMBEDDERS_ROLE = "embeddings"
 Texts = Annotated[list[Annotated[str, Field(min_length=1)]], FIRST_ONLY, Field(min_length=1, max_length=MOST)]
 
 
-def _whole(value: Any) -> Any:
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-Token = Annotated[int, Field(ge=0, le=2**31 - 1), BeforeValidator(_whole)]
-"""A whole number; JSON does not tell 7 from 7.0."""
-
+Token = Annotated[int, Field(ge=0, le=2**31 - 1), WHOLE]
 Tokens = Annotated[list[Token], FIRST_ONLY, Field(min_length=1)]
 
 
@@ -39,7 +33,9 @@ class EmbeddingsBody(RequestBody):
         | Annotated[list[Tokens], FIRST_ONLY, Field(min_length=1, max_length=MOST)]
     )
     encoding_format: Literal["float", "base64"] | None = None
-    dimensions: int | None = Field(None, ge=1, le=65_536, description="As long a vector, where the model has several.")
+    dimensions: Annotated[int, Field(ge=1, le=65_536), WHOLE] | None = Field(
+        None, description="As long a vector, where the model has several."
+    )
     user: str | None = Field(None, description="Taken, and not used.")
 
     says: ClassVar[Mapping[str, str]] = {

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from services.gateway.rules.first_mistake import first_mistake
 from shared.errors import BadInput
@@ -11,6 +11,14 @@ from shared.errors import BadInput
 FIRST_ONLY: Any = Field(fail_fast=True)
 """Stands at every list of a request: only the first thing that is wrong is told, and a body of megabytes could hold
 millions of them."""
+
+
+def _whole(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+WHOLE: Any = BeforeValidator(_whole)
+"""Stands at whole numbers of a request: JSON does not tell 7 from 7.0."""
 
 NO_OBJECT = "the body must be a JSON object"
 

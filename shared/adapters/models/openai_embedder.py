@@ -85,7 +85,12 @@ def _embedded(told: Any, count: int) -> Embedded:
     """The vectors by their ``index``; raises ``TryLater`` unless there is one for each piece, all of one length."""
     data = told.get("data") if isinstance(told, Mapping) else None
     items = [item for item in data if isinstance(item, Mapping)] if isinstance(data, list) else []
-    by_place = {item.get("index", at): _vector(item.get("embedding")) for at, item in enumerate(items)}
+    places = [item.get("index", at) for at, item in enumerate(items)]
+    by_place = {
+        place: _vector(item.get("embedding"))
+        for place, item in zip(places, items, strict=True)
+        if isinstance(place, int)
+    }
     vectors = [vector for at in range(count) if (vector := by_place.get(at)) is not None]
     if len(vectors) != count or len(items) != count:
         raise broken_answer(f"{count} vectors were asked for, and {len(vectors)} are there")

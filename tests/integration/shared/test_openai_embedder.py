@@ -64,6 +64,7 @@ async def test_each_text_has_its_vector(embedder: OpenAIEmbedder, server: Embedd
         ((200, {"data": [{**ONE, "embedding": []}]}), TryLater, "0 are there"),
         ((200, {"data": [{**ONE, "embedding": ["a"]}]}), TryLater, "0 are there"),
         ((200, {"data": [{**ONE, "embedding": [1e300]}]}), TryLater, "0 are there"),
+        ((200, {"data": [{**ONE, "index": [0]}]}), TryLater, "0 are there"),
     ],
 )
 async def test_what_is_no_answer_is_named(

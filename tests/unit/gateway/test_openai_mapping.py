@@ -284,6 +284,15 @@ def test_embeddings_are_read_in_all_their_forms() -> None:
             read_embeddings({"model": "x", "input": wrong})
 
 
+def test_a_whole_number_may_be_written_with_a_point() -> None:
+    """JSON has one kind of numbers, and the document says `integer`, which 1.0 is."""
+    assert asked([{"role": "user", "content": "hi"}], n=1.0).text == "hi"
+    assert read_embeddings({"model": "x", "input": "a", "dimensions": 256.0}).dimensions == 256
+    for wrong in (1.5, True, "1"):
+        with pytest.raises(BadParameter):
+            asked([{"role": "user", "content": "hi"}], n=wrong)
+
+
 def test_the_agent_is_one_model_under_its_name() -> None:
     """Clients keep ids in settings and addresses: small letters, digits and dashes."""
     assert slug("Lucyd") == "lucyd"
