@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
+from urllib.parse import unquote
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -19,6 +20,8 @@ from shared.errors import LucydError
 NO_ROUTE = "not found"
 OTHER_METHODS = "method not allowed"
 OPENAI_PATHS = "/v1/"
+SLASH = b"%2F"
+"""A slash that stands in a part of a path, and parts nothing."""
 
 
 def dialect_at(path: str) -> Dialect:
@@ -137,8 +140,13 @@ class Directory:
         path = scope["path"]
         if (fixed := self._fixed.get(path)) is not None:
             return fixed
+        raw_path: bytes = scope.get("raw_path") or b""
+        has_slash_in_part = SLASH in raw_path.upper()
+        if has_slash_in_part:  # in the path that the server has read it looks like those between parts
+            path = raw_path.decode("latin-1")
         for pattern, methods in self._patterns:
             if (found := pattern.match(path)) is not None:
-                scope["path_params"] = found.groupdict()
+                parts = found.groupdict()
+                scope["path_params"] = {n: unquote(part) for n, part in parts.items()} if has_slash_in_part else parts
                 return methods
         return None
