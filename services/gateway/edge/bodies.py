@@ -28,8 +28,9 @@ TOO_DEEP = "the body is nested too deeply"
 DEEPEST = 64
 """Levels of lists and objects in each other: more than anybody means, and far less than readers of JSON can bear."""
 
-MOST_VALUES = 100_000
-"""Texts, numbers, lists and objects in one body. Each takes up to a hundred bytes of memory, however short it is."""
+MOST_VALUES = 400_000
+"""Texts, numbers, lists and objects in one body. Each takes up to a hundred bytes of memory, however short it is.
+The most that anybody means are the tokens of one request for embeddings."""
 
 TOO_MANY = f"the body holds more than {MOST_VALUES} values"
 
