@@ -1,19 +1,23 @@
-"""Whether more workers do more is judged within each round."""
+"""Whether more workers do more is judged by measures beside each other."""
 
-from bench.scaling import told
+import pytest
 
-
-def times(*rates: float) -> list[dict[str, float]]:
-    return [{"runs_per_s": rate, "cpu_ms": 5.0} for rate in rates]
+from bench.scaling import Measure, against_neighbours, told
 
 
-def test_four_workers_are_compared_with_two_of_the_same_round() -> None:
-    """A machine that was slow for one round was so for both; within a round, both came early and late."""
-    found = {
-        "1": [times(100), times(50)],
-        "2": [times(200, 220), times(100, 100)],
-        "4": [times(210, 210), times(110, 110)],
-    }
+def measures(*rates: tuple[int, float]) -> list[Measure]:
+    return [Measure(workers, rate, 5.0, 0.4) for workers, rate in rates]
+
+
+def test_four_workers_are_compared_with_two_before_and_behind() -> None:
+    """A machine that becomes slower all the time is no fault of theirs."""
+    found = measures((1, 90), (2, 300), (4, 295), (2, 290), (4, 285), (2, 280), (4, 297), (2, 260))
+    assert against_neighbours(found[1:]) == pytest.approx([1.0, 1.0, 1.1])
     lines = told(found).splitlines()
-    assert lines[-1] == "4 against 2 workers: 1.05 (1.00 1.10)"
-    assert lines[0] == "1 workers     75.0 runs/s    5.00 ms a run   (100 50)"
+    assert lines[0] == "1 workers     90.0 runs/s    5.00 ms a run   (90)"
+    assert lines[-1] == "4 against 2 workers: 1.033 +- 0.033 (1.00 1.00 1.10)"
+
+
+def test_one_comparison_leaves_all_doubt() -> None:
+    """Nothing is known of how far another one would lie."""
+    assert told(measures((2, 300), (4, 300), (2, 300))).endswith("1.000 +- nan (1.00)")
