@@ -7,7 +7,6 @@ vendor's client is the dearest import of all; ``offline`` is what a person witho
 import argparse
 import os
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
@@ -69,7 +68,7 @@ def start_once(folder: Path, model: str) -> Start:
             time.sleep(0.01)
         return Start(time.monotonic() - began, _cpu(launcher.pid))
     finally:
-        launcher.send_signal(signal.SIGINT)
+        launcher.terminate()  # not SIGINT, which whoever is started in the background ignores
         launcher.wait(WITHIN)
 
 
