@@ -1,5 +1,6 @@
 """Bounds on what is accepted: beyond them a message is refused before anything is stored, and told for how long."""
 
+import asyncio
 import math
 from collections import Counter
 from collections.abc import Mapping
@@ -16,6 +17,9 @@ log = structlog.get_logger(__name__)
 
 COUNTED_EVERY = 1.0
 """Seconds. A count is one grouped query, and is taken only while messages come."""
+
+STALE_AFTER = 2 * COUNTED_EVERY
+"""Seconds, after which nobody is judged by a count any more while a newer one is on its way."""
 
 SHORTEST_WAIT, LONGEST_WAIT = 1.0, 30.0
 """Seconds that a refused caller is asked to wait, by the rate at which runs have ended lately."""
@@ -49,7 +53,7 @@ class Doorkeeper:
         self._rates: dict[str, float] = {}
         self._counted_at: float | None = None
         self._tried_at: float | None = None
-        self._counting = False
+        self._counting: asyncio.Task[None] | None = None
         self._accepted: Counter[str] = Counter() if accepted is None else accepted
 
     async def accept(self, new: NewRun) -> Accepted:
@@ -63,8 +67,11 @@ class Doorkeeper:
         principal = new.address.principal
         if self._bounds == Bounds():
             return await self._inbox.accept(new)
-        if self._is_old():
-            await self._count_if_possible()
+        must_wait = self._is_stale()
+        if self._counting is None and self._is_old():
+            self._counting, must_wait = asyncio.create_task(self._count_if_possible()), True
+        if self._counting is not None and must_wait:
+            await asyncio.shield(self._counting)  # who hangs up takes nobody else's count along
         if (refusal := self._refusal(principal)) is not None and not await self._inbox.adds_nothing(new):
             raise refusal
         self._note(self._entering, principal, 1)
@@ -98,17 +105,17 @@ class Doorkeeper:
     def _is_old(self) -> bool:
         return self._tried_at is None or self._clock.monotonic() - self._tried_at >= COUNTED_EVERY
 
+    def _is_stale(self) -> bool:
+        return self._counted_at is None or self._clock.monotonic() - self._counted_at >= STALE_AFTER
+
     async def _count_if_possible(self) -> None:
-        """One message of many does this; the others go by what is known."""
-        if self._counting:
-            return
-        self._counting = True
+        """One message has it done. Who comes meanwhile goes by what is known, or waits for it where that is stale."""
         try:
             await self._count()
         except TryLater as fault:
             log.warning("open_runs_not_counted", reason=str(fault))  # the inbox will say what is to be said
         finally:
-            self._counting = False
+            self._counting = None
 
     async def _count(self) -> None:
         asked_at, let_in = self._clock.monotonic(), Counter(self._since)

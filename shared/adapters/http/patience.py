@@ -26,7 +26,8 @@ class Patience:
     """``head``: for the rest of a request's head, from its first byte on. ``first``: for that byte on a new connection,
     and once something else was said after an answer.
 
-    ``reader``: for a client to take what was written to it, while so much waits that nothing more is written.
+    ``reader``: for a client to take something of what was written to it, while so much waits that nothing more is
+    written; and for all of it, with a second more for each ``FAIR_BYTES``.
     """
 
     head: timedelta = timedelta(seconds=10)
@@ -41,6 +42,8 @@ class PatientProtocol(HttpToolsProtocol):
     _head_since: float | None = None
     _blocked_since: float | None = None
     _owed = 0
+    _left = 0
+    _moved_at = 0.0
     _unmeant = 0
     _is_meant = False
     _is_cut = False
@@ -116,8 +119,9 @@ class PatientProtocol(HttpToolsProtocol):
     def pause_writing(self) -> None:
         """As much waits to be taken as may."""
         super().pause_writing()
-        self._blocked_since = self.loop.time()
-        self._owed = max(0, self.transport.get_write_buffer_size() - SEND_BUFFER)
+        self._blocked_since = self._moved_at = self.loop.time()
+        self._left = self.transport.get_write_buffer_size()
+        self._owed = max(0, self._left - SEND_BUFFER)
 
     def resume_writing(self) -> None:
         """Most of it was taken."""
@@ -128,9 +132,9 @@ class PatientProtocol(HttpToolsProtocol):
         """Break the connection at once when it has kept us waiting for too long, and what waits for it is dropped."""
         if self._head_since is not None and self.flow is not None and self.flow.read_paused:
             self._head_since = now  # it is we who don't read on, until an earlier request is answered
-        reader = patience.reader + timedelta(seconds=self._owed / FAIR_BYTES)
         waits = (
-            ("reader", self._blocked_since, reader),
+            ("reader", self._unread_since(now), patience.reader),
+            ("reader", self._blocked_since, patience.reader + timedelta(seconds=self._owed / FAIR_BYTES)),
             ("head", self._head_since, patience.head),
             ("first byte", self._silent_since, patience.first),
         )
@@ -138,6 +142,15 @@ class PatientProtocol(HttpToolsProtocol):
             if since is not None and now - since > limit.total_seconds():
                 self._cut_off(what, seconds=round(now - since, 1))
                 return
+
+    def _unread_since(self, now: float) -> float | None:
+        """When the client was last seen to have taken something, while it keeps us waiting."""
+        if self._blocked_since is None or self.transport is None:
+            return None
+        left = self.transport.get_write_buffer_size()
+        if left < self._left:
+            self._left, self._moved_at = left, now
+        return self._moved_at
 
     def _cut_off(self, what: str, **how: float) -> None:
         if self.transport is None or self._is_cut:

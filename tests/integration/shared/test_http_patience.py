@@ -228,6 +228,23 @@ async def test_who_hangs_up_ends_also_a_request_that_another_one_stands_behind(p
         await follows.ended.wait()
 
 
+async def test_a_long_answer_that_nobody_reads_is_not_kept(port: int) -> None:
+    """Its length gives time to who reads, and to nobody else: it lies in memory meanwhile."""
+    loop = asyncio.get_running_loop()
+    with socket.socket() as slow:
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        slow.setblocking(False)
+        await loop.sock_connect(slow, ("127.0.0.1", port))
+        await loop.sock_sendall(slow, b"GET /large HTTP/1.1\r\nhost: a\r\n\r\n")
+        await asyncio.sleep(CUT_WITHIN)
+        held = 0
+        async with asyncio.timeout(CUT_WITHIN):
+            with contextlib.suppress(ConnectionResetError):
+                while piece := await loop.sock_recv(slow, 1 << 20):
+                    held += len(piece)
+    assert held < 1_000_000
+
+
 async def test_a_long_answer_may_take_longer(port: int) -> None:
     """A history of megabytes over a slow line is read all the time, and must come to its end."""
     loop = asyncio.get_running_loop()

@@ -109,6 +109,38 @@ async def test_what_has_ended_makes_room_within_a_second() -> None:
         await place.let_in(1)
 
 
+async def test_after_a_silence_those_who_come_together_are_judged_by_what_is_open_now() -> None:
+    """One of them has it counted, and the others wait for that: what was open then has ended long ago."""
+    place = Place(of_one=5)
+    await place.let_in(5)
+    place.end(5)
+    place.clock.advance(60)
+    outcomes = await asyncio.gather(*(place.door.accept(place.message()) for _ in range(8)), return_exceptions=True)
+    assert sum(isinstance(outcome, Full) for outcome in outcomes) == 3
+    assert place.inbox.counts == 2
+
+
+async def test_a_door_that_knows_nothing_yet_lets_nobody_slip_past() -> None:
+    """A gateway that has just started finds the house as full as it is."""
+    place = Place(of_one=5)
+    await place.let_in(5)
+    fresh = Doorkeeper(place.inbox, place.clock, Bounds(of_one=5))
+    outcomes = await asyncio.gather(*(fresh.accept(place.message()) for _ in range(3)), return_exceptions=True)
+    assert all(isinstance(outcome, Full) for outcome in outcomes)
+
+
+async def test_who_leaves_while_it_is_counted_takes_nobody_along() -> None:
+    """The one who had it counted may hang up."""
+    place = Place(of_one=5)
+    first = asyncio.create_task(place.door.accept(place.message()))
+    await asyncio.sleep(0)
+    second = asyncio.create_task(place.door.accept(place.message()))
+    await asyncio.sleep(0)
+    first.cancel()
+    assert (await second).created
+    assert place.inbox.counts == 1
+
+
 async def test_a_known_key_gets_its_run_also_at_the_bound() -> None:
     """A caller that lost the answer must find its run, and not be told to come back for it; nor does it count twice."""
     place = Place(of_one=1)
