@@ -192,4 +192,4 @@ def test_a_broken_image_spoils_neither_its_message_nor_the_next(stack: Stack, mo
         second = http.post("/api/v1/chat", json={"message": "[[script:picky]] and now?"}).json()
     assert (first["reply"], second["reply"]) == ("I can't see it.", "I can't see it.")
     assert [len(images(request)) for request in models.requests] == [1, 0, 0]  # it is known for what it is
-    assert "this image is not shown" in str(models.requests[3])
+    assert "this image is not shown" in str(models.requests[2])
