@@ -39,6 +39,11 @@ class Rates:
     cache_write: Decimal = Decimal(0)
     currency: str = "USD"
 
+    @property
+    def prices(self) -> tuple[Decimal, Decimal, Decimal, Decimal]:
+        """Of what is read, written, read from a cache and written to it, as a bill notes them."""
+        return self.input, self.output, self.cache_read, self.cache_write
+
     def cost(self, usage: Usage) -> Decimal:
         """Tokens times rates, exact to the last digit."""
         return (

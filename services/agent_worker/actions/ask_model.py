@@ -181,7 +181,7 @@ def _settle(
         provider=spec.provider,
         model=spec.model,
         usage=usage,
-        rates=(rates.input, rates.output, rates.cache_read, rates.cache_write),
+        rates=rates.prices,
         cost=rates.cost(usage),
         currency=rates.currency,
         latency=timedelta(seconds=attempt.desk.clock.monotonic() - started),

@@ -62,7 +62,7 @@ class Embedding:
                 provider=spec.provider,
                 model=spec.model,
                 usage=usage,
-                rates=(rates.input, rates.output, rates.cache_read, rates.cache_write),
+                rates=rates.prices,
                 cost=rates.cost(usage),
                 currency=rates.currency,
                 latency=timedelta(seconds=self._clock.monotonic() - started),

@@ -23,8 +23,10 @@ from services.gateway.rules.event_request import (
     read_system_event,
 )
 from services.gateway.rules.event_shapes import AcceptedReply, SenderProblem
+from services.gateway.rules.incoming import Incoming
 from services.gateway.rules.lucyd_dialect import told
 from services.gateway.rules.reply_shapes import ChatReply, Problem, QuestionReply, RunProblem
+from shared.domain.api_key import ApiKey
 from shared.domain.run import Source
 from shared.errors import LucydError
 
@@ -119,7 +121,9 @@ class NotifyApi:
         return self.bodies.json({"accepted": True, "queued_at": queued_at(run), "run_id": str(run)}, 202)
 
     async def _converse(self, request: Request, source: Source) -> Response:
-        read: Read = lambda body, key: read_inbound(body, source=source, person=self.person, key=key)  # noqa: E731
+        def read(body: object, key: ApiKey) -> Incoming:
+            return read_inbound(body, source=source, person=self.person, key=key)
+
         message = await self.intake.receive(request, read)
         return await self.desk.answer(message, request, self._told, within=self.intake.manner.wait)
 

@@ -12,8 +12,8 @@ KINDS = {
     408: ("timeout_error", "processing_timeout"),
     409: ("invalid_request_error", "conflict"),
     413: ("invalid_request_error", "request_too_large"),
-    502: ("server_error", "embedder_failed"),
     429: ("rate_limit_error", "rate_limit_exceeded"),
+    502: ("server_error", "embedder_failed"),
 }
 """Type and code by status; what is not here is the caller's mistake below 500 and ours from there on."""
 

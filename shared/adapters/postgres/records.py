@@ -22,20 +22,26 @@ MOST_RUNS = 200
 # that says whose in every case would be answered by reading everybody's. A plan is made without the values; it takes
 # the index because the order is that of the index. With an equation it would not: then the primary key has that order,
 # too, and the plan goes through everybody's runs in the hope to meet enough of the right ones soon.
-RUNS = f"""
+
+
+def _newest(condition: str) -> str:
+    """The newest runs of some lists that meet a condition of an index, and are in a state, if one is asked for."""
+    return f"""
 select r.* from unnest(%s::text[]) as mine (list) cross join lateral (
   select {COLUMNS_OF_RUN} from runs
-  where {LISTED} between mine.list and mine.list and (%s::text is null or state = %s)
+  where {condition} and {LISTED} between mine.list and mine.list and (%s::text is null or state = %s)
   order by {LISTED} desc, id desc limit {MOST_RUNS}
 ) r order by r.id desc limit %s
 """  # noqa: S608 - all of it is ours
+
+
+RUNS = _newest("true")
+RUNS_ENDED_OTHERWISE = _newest("state in ('failed', 'cancelled', 'merged', 'dead')")
 OPEN = "state in ('accepted', 'running', 'waiting')"
 RUNS_OPEN = f"""
 select {COLUMNS_OF_RUN} from runs
 where {OPEN} and state = %s and {LISTED} = any(%s::text[]) order by id desc limit %s
 """  # noqa: S608 - as above; there are as many as may be open, and an index has just those
-ENDED_OTHERWISE = "state in ('failed', 'cancelled', 'merged', 'dead')"
-RUNS_ENDED_OTHERWISE = RUNS.replace(" where ", f" where {ENDED_OTHERWISE} and ")
 RUNS_OF_SESSION = f"""
 select * from (
   select {COLUMNS_OF_RUN} from runs

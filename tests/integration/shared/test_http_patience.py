@@ -116,14 +116,22 @@ async def test_a_request_that_does_not_go_on_is_cut_off(port: int, said: bytes) 
     writer.close()
 
 
+@contextlib.asynccontextmanager
+async def _asked(port: int, said: bytes, *, window: int) -> AsyncIterator[socket.socket]:
+    """A client that has asked for something and takes so many bytes unread."""
+    loop = asyncio.get_running_loop()
+    with socket.socket() as slow:
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
+        slow.setblocking(False)
+        await loop.sock_connect(slow, ("127.0.0.1", port))
+        await loop.sock_sendall(slow, said)
+        yield slow
+
+
 async def test_a_client_that_does_not_read_is_cut_off(port: int) -> None:
     """It finds what the kernel held for it, and then the end in the middle of a body that says it goes on."""
     loop = asyncio.get_running_loop()
-    with socket.socket() as slow:
-        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        slow.setblocking(False)
-        await loop.sock_connect(slow, ("127.0.0.1", port))
-        await loop.sock_sendall(slow, b"GET /endless HTTP/1.1\r\nhost: here\r\n\r\n")
+    async with _asked(port, b"GET /endless HTTP/1.1\r\nhost: here\r\n\r\n", window=4096) as slow:
         await asyncio.sleep(2.5)
         held, last = 0, b""
         async with asyncio.timeout(CUT_WITHIN):
@@ -231,11 +239,7 @@ async def test_who_hangs_up_ends_also_a_request_that_another_one_stands_behind(p
 async def test_a_long_answer_that_nobody_reads_is_not_kept(port: int) -> None:
     """Its length gives time to who reads, and to nobody else: it lies in memory meanwhile."""
     loop = asyncio.get_running_loop()
-    with socket.socket() as slow:
-        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        slow.setblocking(False)
-        await loop.sock_connect(slow, ("127.0.0.1", port))
-        await loop.sock_sendall(slow, b"GET /large HTTP/1.1\r\nhost: a\r\n\r\n")
+    async with _asked(port, b"GET /large HTTP/1.1\r\nhost: a\r\n\r\n", window=4096) as slow:
         await asyncio.sleep(CUT_WITHIN)
         held = 0
         async with asyncio.timeout(CUT_WITHIN):
@@ -248,11 +252,7 @@ async def test_a_long_answer_that_nobody_reads_is_not_kept(port: int) -> None:
 async def test_a_long_answer_may_take_longer(port: int) -> None:
     """A history of megabytes over a slow line is read all the time, and must come to its end."""
     loop = asyncio.get_running_loop()
-    with socket.socket() as slow:
-        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16_384)
-        slow.setblocking(False)
-        await loop.sock_connect(slow, ("127.0.0.1", port))
-        await loop.sock_sendall(slow, b"GET /large HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
+    async with _asked(port, b"GET /large HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n", window=16_384) as slow:
         held = 0
         while piece := await loop.sock_recv(slow, 16_384):
             held += len(piece)
