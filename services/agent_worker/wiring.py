@@ -60,7 +60,9 @@ from shared.runtime.vitals import LoopLag, give_memory_back, resident_bytes
 
 log = structlog.get_logger(__name__)
 
-CONNECTIONS = 8
+CONNECTIONS = 4
+"""As many as are busy at the most load that two cores carry; more make a run no faster (docs/performance.md)."""
+
 PARENT_EVERY = timedelta(seconds=1)
 NEXT_BEAT_WITHIN = timedelta(seconds=4)
 LONGER_THAN_ITS_RUN = timedelta(minutes=1)
@@ -113,6 +115,7 @@ async def open_service(configuration: Configuration, *, wrap: Wrap = _as_it_is) 
                 vitals=vitals,
                 lag=lambda: lag.lately,
                 connections=CONNECTIONS,
+                kept=CONNECTIONS,
             )
         )
         await check_workspace(foundation.database, settings.workspace)

@@ -140,13 +140,17 @@ def conninfo(url: str, *, application: str) -> str:
 
 
 @contextlib.asynccontextmanager
-async def open_database(url: str, *, application: str, connections: int = 8) -> AsyncIterator[Database]:
-    """Open a pool; it connects in the background, so Postgres may come later."""
+async def open_database(url: str, *, application: str, connections: int = 8, kept: int = 1) -> AsyncIterator[Database]:
+    """Open a pool; it connects in the background, so Postgres may come later.
+
+    ``kept`` connections stay open, those beyond it are closed after a minute in which they were never all needed. What
+    serves bursts keeps all of them: opened one by one as bursts come, they would look like a leak for hours.
+    """
     pool = _HotPool(
         conninfo(url, application=application),
         connection_class=Line,
         kwargs={"autocommit": True},
-        min_size=1,
+        min_size=kept,
         max_size=connections,
         open=False,
         reconnect_timeout=5,
