@@ -43,6 +43,7 @@ from services.agent_worker.edge.tools.read import ReadTool
 from services.agent_worker.edge.tools.write import WriteTool
 from services.agent_worker.edge.workspace_files import TierNames, WorkspaceFiles
 from services.agent_worker.rules.fair_share import FairShare
+from shared.adapters.inmemory.acts import InMemoryActs
 from shared.adapters.inmemory.blobs import InMemoryBlobs
 from shared.adapters.inmemory.tables import Tables
 from shared.adapters.redis.bulletin import RedisBulletin
@@ -231,6 +232,7 @@ async def open_worker(redis_url: str, workspace: Path, *, latency: float, slots:
             ),
             workspace=WorkspaceFiles(workspace, {"full": FILES}),
             outlet=outlet,
+            acts=InMemoryActs(Tables(clock), {}),
             blobs=InMemoryBlobs(Tables(clock)),
             clock=clock,
             pulse=YoungPulse(),

@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any, Protocol
 from uuid import UUID
 
+from shared.adapters.inmemory.acts import InMemoryActs
 from shared.adapters.inmemory.blobs import InMemoryBlobs
 from shared.adapters.inmemory.clock import ManualClock
 from shared.adapters.inmemory.fleet import InMemoryFleet
@@ -16,6 +17,7 @@ from shared.adapters.inmemory.inbox import InMemoryInbox
 from shared.adapters.inmemory.runs import InMemoryRuns
 from shared.adapters.inmemory.tables import Tables, as_json
 from shared.adapters.inmemory.transcripts import InMemoryTranscripts
+from shared.adapters.postgres.acts import PostgresActs
 from shared.adapters.postgres.blobs import PostgresBlobs
 from shared.adapters.postgres.fleet import PostgresFleet
 from shared.adapters.postgres.history import PostgresHistory
@@ -24,6 +26,7 @@ from shared.adapters.postgres.pool import Database
 from shared.adapters.postgres.runs import PostgresRuns
 from shared.domain.run import Accepted, AskedApproval, Claim, ClaimRefusal, Intent, Later, NewRun, Route, Stored, Write
 from shared.ids import new_id
+from shared.ports.acts import Acts
 from shared.ports.blobs import Blobs
 from shared.ports.fleet import Fleet
 from shared.ports.history import Transcripts
@@ -31,6 +34,19 @@ from shared.ports.runs import Cached, FinishedRun, Inbox, Runs
 from tests.builders import CONVERSATION, ROUTES, call, identity, new_run, said, settlement, waiting, write
 
 NO_TIME = timedelta(0)
+ECHO = """
+create function lucyd_act_echo(p_context jsonb, p_arguments jsonb) returns jsonb language plpgsql as $$
+begin
+  insert into echoes (said) values (p_arguments ->> 'text');
+  return jsonb_build_object('text', (p_arguments ->> 'text') || ' of ' || (p_context ->> 'key'),
+                            'wake', json_build_array('http:test:x'), 'nudge', json_build_array('telegram'));
+end $$
+"""
+REFUSE = """
+create function lucyd_act_refuse(p_context jsonb, p_arguments jsonb) returns jsonb language sql as $$
+  select jsonb_build_object('error', 'not today')
+$$
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +89,15 @@ class Memory(Transcripts, Protocol):
 class World(ABC):
     """A store with one living worker, ``me``; more come with ``hire``."""
 
-    def __init__(self, inbox: Inbox, runs: Runs, fleet: Fleet, transcripts: Memory, blobs: Blobs) -> None:
+    def __init__(
+        self, inbox: Inbox, runs: Runs, fleet: Fleet, transcripts: Memory, blobs: Blobs, *, acts: Acts
+    ) -> None:
         self.inbox = inbox
         self.runs = runs
         self.fleet = fleet
         self.transcripts = transcripts
         self.blobs = blobs
+        self.acts = acts
         self.me = new_id()
 
     async def hire(self) -> UUID:
@@ -129,6 +148,14 @@ class World(ABC):
     @abstractmethod
     async def demand(self, run: UUID, needs: int) -> None:
         """Let a run need this version of code, as a later release would."""
+
+    @abstractmethod
+    async def teach_acts(self) -> None:
+        """From here on there are two acts, ``echo`` and ``refuse``."""
+
+    @abstractmethod
+    async def echoed(self) -> Sequence[str]:
+        """What ``echo`` was told, in order."""
 
     @abstractmethod
     async def everything(self) -> Mapping[str, Any]:
@@ -194,7 +221,19 @@ class InMemoryWorld(World):
             self._fleet,
             InMemoryTranscripts(self.tables),
             InMemoryBlobs(self.tables),
+            acts=InMemoryActs(self.tables, {"echo": self._echo, "refuse": lambda context, _: {"error": "not today"}}),
         )
+        self.echoes: list[str] = []
+
+    def _echo(self, context: Mapping[str, Any], arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        self.echoes.append(arguments["text"])
+        return {"text": f"{arguments['text']} of {context['key']}", "wake": ["http:test:x"], "nudge": ["telegram"]}
+
+    async def teach_acts(self) -> None:
+        """The fake knows them by itself."""
+
+    async def echoed(self) -> Sequence[str]:
+        return self.echoes
 
     async def wait(self, seconds: float) -> None:
         self.clock.advance(seconds)
@@ -249,7 +288,16 @@ class PostgresWorld(World):
             PostgresFleet(database),
             PostgresHistory(database),
             PostgresBlobs(database),
+            acts=PostgresActs(database),
         )
+
+    async def teach_acts(self) -> None:
+        await self._database.rows("create table echoes (position bigint generated always as identity, said text)")
+        await self._database.rows(ECHO)
+        await self._database.rows(REFUSE)
+
+    async def echoed(self) -> Sequence[str]:
+        return [row[0] for row in await self._database.rows("select said from echoes order by position")]
 
     async def wait(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

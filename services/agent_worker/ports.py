@@ -1,6 +1,6 @@
 """What the agent needs of the world and nobody else does: tools, and figures about the session in hand."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 from uuid import UUID
@@ -18,11 +18,18 @@ async def _at_once() -> None:
     return
 
 
+async def _nothing_kept(name: str, arguments: Mapping[str, Any]) -> str:
+    raise ToolFailed("there is no run here that this could be stored with")
+
+
 @dataclass(frozen=True, slots=True)
 class ToolUse:
     """Who uses a tool and in which run. ``key`` is the same for every try of this call: ``<run>:<step>:<index>``.
 
     ``ready`` is awaited right before the tool runs, after any waiting for its turn: nothing is done on an old beat.
+    ``act`` is for tools of class ``local``: it does what its name and arguments say in the transaction that stores the
+    result, and gives the text the model shall read. It raises ``ToolFailed`` where that was refused, ``LostClaim``, and
+    ``TryLater``. ``scope`` are the tools that this run may use, all of them where it is ``None``.
     """
 
     run_id: UUID
@@ -30,6 +37,8 @@ class ToolUse:
     conversation: str
     key: str
     ready: Callable[[], Awaitable[None]] = _at_once
+    act: Callable[[str, Mapping[str, Any]], Awaitable[str]] = _nothing_kept
+    scope: Collection[str] | None = None
 
 
 class Tool(Protocol):
@@ -54,6 +63,14 @@ class ProvingTool(Tool, Protocol):
 
     async def verify(self, proof: Proof) -> Verdict:
         """Whether the act that ``proof`` was stored for has happened."""
+        ...
+
+
+class ToolSource(Protocol):
+    """Tools that come and go while the worker runs: plugins, and servers that offer some."""
+
+    def tools(self) -> Sequence[Tool]:
+        """Those that are there now, in a stable order. Where a name is taken already, the earlier tool has it."""
         ...
 
 

@@ -40,6 +40,7 @@ from shared.actions.sweep import sweep_for_ever
 from shared.actions.watch_peers import PeerWatch
 from shared.adapters.foundation import Foundation, open_foundation
 from shared.adapters.models.open_model import open_models
+from shared.adapters.postgres.acts import PostgresActs
 from shared.adapters.postgres.blobs import PostgresBlobs
 from shared.adapters.postgres.fleet import PostgresFleet, beating
 from shared.adapters.postgres.inbox import PostgresInbox
@@ -138,6 +139,7 @@ async def open_service(configuration: Configuration, *, wrap: Wrap = _as_it_is) 
             toolbox=wrap(_toolbox(settings, foundation, clock)),
             workspace=WorkspaceFiles(settings.workspace, settings.tiers),
             outlet=outlet,
+            acts=PostgresActs(foundation.database),
             blobs=PostgresBlobs(foundation.database),
             clock=clock,
             pulse=pulse,

@@ -66,7 +66,7 @@ async def _work(attempt: Attempt) -> bool:
                     tools_in_flight="",
                     turn_started_at=f"{attempt.desk.clock.now().timestamp():.3f}",
                 )
-                tools = attempt.desk.toolbox.specs() if attempt.model.spec.supports_tools else ()
+                tools = attempt.specs() if attempt.model.spec.supports_tools else ()
                 answer, settlement = await ask_model(attempt, system, attempt.history, tools)
                 attempt.paid(settlement)
                 said = _assistant_message(answer)
@@ -114,7 +114,7 @@ async def _system(attempt: Attempt) -> list[SystemBlock]:
     desk, claim = attempt.desk, attempt.claim
     return system_blocks(
         await desk.workspace.context_files(claim.tier),
-        desk.toolbox.specs() if attempt.model.spec.supports_tools else (),
+        attempt.specs() if attempt.model.spec.supports_tools else (),
         Situation(
             now=desk.clock.now(),
             agent_name=desk.manner.agent_name,

@@ -46,7 +46,7 @@ async def asked_first(attempt: Attempt, calls: Sequence[ToolCall]) -> Mapping[in
 
 
 def _is_asked_about(attempt: Attempt, call: ToolCall) -> bool:
-    return call["name"] in attempt.desk.manner.ask_first and attempt.desk.toolbox.spec(call["name"]) is not None
+    return call["name"] in attempt.desk.manner.ask_first and attempt.spec(call["name"]) is not None
 
 
 def _is_about(answer: StoredApproval, call: ToolCall) -> bool:

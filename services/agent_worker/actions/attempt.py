@@ -1,19 +1,23 @@
 """What one attempt at a run carries from step to step."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 from uuid import UUID
 
 from services.agent_worker.actions.desk import Desk
 from services.agent_worker.actions.tell import Teller
+from services.agent_worker.ports import ToolFailed
 from services.agent_worker.rules.history import append_readable
 from shared.domain.chat import Message
+from shared.domain.effect import ToolSpec
 from shared.domain.money import Usage
 from shared.domain.run import Claim, EffectResult, Settlement, Stored, StoredMessage, Waiting, Write
 from shared.errors import LostClaim
+from shared.ports.acts import Act
 from shared.ports.model import Model
 
 PULSE_YOUNGER_THAN = timedelta(seconds=4)
@@ -64,7 +68,8 @@ class Attempt:
     ``tried`` counts how often the current call was tried again. ``unbegun``: what was intended for the round of calls
     that stands next was not begun, which only the attempt that intended it can know. ``results`` are those of calls
     that were done when the others of their round were stopped. ``images`` are those that the model was shown last, as
-    base64 by the id of their blob; ``refused`` are the ids of those that its provider did not take.
+    base64 by the id of their blob; ``refused`` are the ids of those that its provider did not take. ``scope`` are the
+    tools that this run may use, all of them where it is ``None``.
     """
 
     claim: Claim
@@ -91,6 +96,7 @@ class Attempt:
     booked: set[UUID] = field(default_factory=set)
     images: Mapping[str, str] = field(default_factory=dict)
     refused: frozenset[str] = frozenset()
+    scope: Collection[str] | None = None
 
     def remember(self, message: Message) -> None:
         """A message of this run is about to be stored."""
@@ -138,6 +144,34 @@ class Attempt:
         if write.step is not None:
             self.step, self.keep = write.step, write.keep or self.keep
             self.teller.step_stored(write.step)
+
+    def specs(self) -> Sequence[ToolSpec]:
+        """The tools that this run may use."""
+        return tuple(spec for spec in self.desk.toolbox.specs() if self._may_use(spec.name))
+
+    def spec(self, name: str) -> ToolSpec | None:
+        """The tool of that name, if this run may use it."""
+        return self.desk.toolbox.spec(name) if self._may_use(name) else None
+
+    def _may_use(self, name: str) -> bool:
+        return self.scope is None or name in self.scope
+
+    async def act(self, step: int, call_index: int, name: str, arguments: Mapping[str, Any]) -> str:
+        """Do what changes Postgres alone, in one transaction with its result; the text for the model.
+
+        Raises ``ToolFailed`` where it was refused, ``LostClaim`` and ``TryLater``.
+        """
+        claim, desk = self.claim, self.desk
+        answer = await desk.acts.act(
+            Act(claim.conversation, desk.worker, claim.epoch, claim.run, step, call_index, name, arguments)
+        )
+        for conversation in answer.wake:
+            desk.outlet.wake(conversation)
+        for channel in answer.nudge:
+            desk.outlet.nudge(channel)
+        if answer.error is not None:
+            raise ToolFailed(answer.error)
+        return answer.text
 
     async def before_acting(self) -> None:
         """Wait until this worker is known to be alive; nothing is done outside on an old beat.

@@ -16,6 +16,7 @@ from services.agent_worker.ports import Toolbox
 from services.agent_worker.rules.prompt import ContextFiles
 from services.agent_worker.rules.run_loop import Limits
 from shared.domain.run import Route, Settlement
+from shared.ports.acts import Acts
 from shared.ports.blobs import Blobs
 from shared.ports.clock import Clock
 from shared.ports.model import Model
@@ -92,6 +93,7 @@ class Desk:
     toolbox: Toolbox
     workspace: Workspace
     outlet: Outlet
+    acts: Acts
     blobs: Blobs
     clock: Clock
     pulse: Pulse

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 
 import structlog
 
@@ -27,7 +28,7 @@ async def intents(
     """What is written down before the calls of ``step`` run; those that only read, or may not run, need nothing."""
     written = []
     for index, call in enumerate(calls):
-        spec = attempt.desk.toolbox.spec(call["name"])
+        spec = attempt.spec(call["name"])
         if spec is None or spec.effect == "read" or index in denials:
             continue
         proof = await attempt.desk.toolbox.prove(call, _use(attempt, index, step))
@@ -77,14 +78,17 @@ async def _given_up(attempt: Attempt, tasks: Sequence[asyncio.Task[ToolResult]])
 
 
 def _leaves_a_row(attempt: Attempt, call: ToolCall) -> bool:
-    spec = attempt.desk.toolbox.spec(call["name"])
+    spec = attempt.spec(call["name"])
     return spec is not None and spec.effect != "read"
 
 
 def _use(attempt: Attempt, index: int, step: int) -> ToolUse:
     claim = attempt.claim
     key = f"{claim.run}:{step}:{index}"
-    return ToolUse(claim.run, claim.session.id, claim.conversation, key, ready=attempt.pulse_is_young)
+    act = partial(attempt.act, step, index)
+    return ToolUse(
+        claim.run, claim.session.id, claim.conversation, key, ready=attempt.pulse_is_young, act=act, scope=attempt.scope
+    )
 
 
 class _Round:

@@ -8,25 +8,30 @@ from typing import Any, TypeGuard
 
 import structlog
 
-from services.agent_worker.ports import Proof, ProvingTool, Tool, ToolFailed, ToolUse, Verdict
+from services.agent_worker.ports import Proof, ProvingTool, Tool, ToolFailed, ToolSource, ToolUse, Verdict
 from services.agent_worker.rules.tool_arguments import checked_arguments
 from services.agent_worker.rules.tool_output import storable, truncate
 from shared.domain.chat import ToolCall, ToolResult
 from shared.domain.effect import ToolSpec
-from shared.errors import BadInput
+from shared.errors import BadInput, LostClaim, TryLater
 
 _log = structlog.get_logger(__name__)
 
 
 class LocalToolbox:
-    """The enabled tools, found by their names; a name that is not enabled reaches nothing.
+    """The enabled tools, found by their names; a name that is not enabled, or not in a run's scope, reaches nothing.
+
+    ``sources`` bring further ones, which are looked for at each use: what is there now can be used now.
 
     Results have at most ``output_truncation`` characters. At most ``max_parallel`` calls run at a time, over all
     conversations of the worker; others wait their turn. A tool must not wait for another call of the same toolbox.
     """
 
-    def __init__(self, tools: Sequence[Tool], *, output_truncation: int, max_parallel: int) -> None:
+    def __init__(
+        self, tools: Sequence[Tool], *, output_truncation: int, max_parallel: int, sources: Sequence[ToolSource] = ()
+    ) -> None:
         self._tools = {tool.spec.name: tool for tool in tools}
+        self._sources = sources
         if len(self._tools) != len(tools):
             raise ValueError("two tools have the same name")
         self._output_truncation = output_truncation
@@ -34,16 +39,16 @@ class LocalToolbox:
 
     def specs(self) -> Sequence[ToolSpec]:
         """What is offered to the model, in the order the tools were given."""
-        return tuple(tool.spec for tool in self._tools.values())
+        return tuple(tool.spec for tool in self._all().values())
 
     def spec(self, name: str) -> ToolSpec | None:
         """The tool of that name, if it is enabled."""
-        tool = self._tools.get(name)
+        tool = self._find(name)
         return tool.spec if tool else None
 
     async def prove(self, call: ToolCall, use: ToolUse) -> Proof | None:
         """What to store before the call runs; ``None`` when the tool proves nothing or the call will fail by itself."""
-        tool = self._tools.get(call["name"])
+        tool = self._find(call["name"])
         if tool is None or not _proves(tool):
             return None
         try:
@@ -56,7 +61,7 @@ class LocalToolbox:
 
     async def verify(self, call: ToolCall, proof: Proof) -> Verdict:
         """Whether an interrupted call has happened; ``unknown`` also when its tool is no longer there."""
-        tool = self._tools.get(call["name"])
+        tool = self._find(call["name"])
         if tool is None or not _proves(tool):
             return "unknown"
         try:
@@ -67,15 +72,25 @@ class LocalToolbox:
 
     async def use(self, call: ToolCall, use: ToolUse) -> ToolResult:
         """Run one call. What a tool or its arguments did wrong becomes a result; only cancellation passes through."""
-        tool = self._tools.get(call["name"])
-        if tool is None:
-            available = ", ".join(self._tools) or "none"
+        tool = self._find(call["name"])
+        if tool is None or (use.scope is not None and call["name"] not in use.scope):
+            available = ", ".join(name for name in self._all() if use.scope is None or name in use.scope) or "none"
             return self._error(call, f"Unknown tool '{call['name'][:100]}'. Available tools: {available}")
         try:
             arguments = checked_arguments(tool.spec.input_schema, call["arguments"])
         except BadInput as error:
             return self._error(call, f"Invalid arguments for '{tool.spec.name}': {error}")
         return await self._run(tool, call, arguments, use)
+
+    def _all(self) -> Mapping[str, Tool]:
+        found = dict(self._tools)
+        for source in self._sources:
+            for tool in source.tools():
+                found.setdefault(tool.spec.name, tool)
+        return found
+
+    def _find(self, name: str) -> Tool | None:
+        return self._tools.get(name) or (self._all().get(name) if self._sources else None)
 
     async def _run(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], use: ToolUse) -> ToolResult:
         async with self._turn:
@@ -88,6 +103,10 @@ class LocalToolbox:
             return {"tool_use_id": call["id"], "content": self._fit(text)}
         except ToolFailed as error:
             return self._error(call, str(error))
+        except (LostClaim, TryLater):
+            if tool.spec.effect == "local":  # it is not known whether it was done: only the run as a whole can go on
+                raise
+            return self._error(call, f"Tool '{tool.spec.name}' failed")
         except Exception as error:  # noqa: BLE001 - the door: one tool's fault must not end the run
             _log_fault("tool_failed", tool, error, run_id=str(use.run_id), key=use.key)
             return self._error(call, f"Tool '{tool.spec.name}' failed")

@@ -51,7 +51,7 @@ def after_interruption(effect: StoredEffect | None, verdict: Verdict | None) -> 
         case "not_done":
             return "run"
         case _:
-            return "run" if effect.effect in {"read", "idempotent"} else "in_doubt"
+            return "run" if effect.effect in {"read", "idempotent", "local"} else "in_doubt"
 
 
 def doubts(said: Sequence[Message]) -> list[InDoubt]:

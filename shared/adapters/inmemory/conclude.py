@@ -83,7 +83,9 @@ def add_parts(tables: Tables, run: RunRow, kind: Any, parts: Sequence[str]) -> N
 def _doubt(tables: Tables, run: RunRow) -> list[str]:
     doubts = []
     for effect in sorted(tables.effects.values(), key=lambda effect: (effect.step, effect.call_index)):
-        if effect.run == run.id and effect.state == "intended":
+        if effect.run == run.id and effect.state == "intended" and effect.effect == "local":
+            del tables.effects[effect.run, effect.step, effect.call_index]  # without a result it has not happened
+        elif effect.run == run.id and effect.state == "intended":
             effect.state = "in_doubt"
             doubts.append(
                 f"I was interrupted while using '{effect.tool}': it may or may not have happened. "

@@ -129,6 +129,7 @@ class Room:
             toolbox=self.tools,
             workspace=OneFile(),
             outlet=Outlet(self.bulletin, self.runs, self.clock),
+            acts=self.world.acts,
             blobs=self.world.blobs,
             clock=self.clock,
             pulse=self.pulse,

@@ -40,7 +40,7 @@ def effect(kind: str = "once", state: str = "intended") -> StoredEffect:
         (effect("once", "in_doubt"), None, "reuse"),
         (effect("idempotent", "done"), "not_done", "reuse"),
         (effect("once"), None, "in_doubt"),
-        (effect("local"), None, "in_doubt"),
+        (effect("local"), None, "run"),
         (effect("idempotent"), None, "run"),
         (effect("read"), None, "run"),
         (effect("once"), "done", "happened"),
@@ -57,7 +57,7 @@ def test_after_an_interruption(stored: StoredEffect | None, verdict: Verdict | N
 @pytest.mark.parametrize("kind", get_args(EffectClass))
 def test_only_what_is_harmless_runs_again_unproven(kind: str) -> None:
     """A new class must be put on one of the two sides on purpose."""
-    assert (after_interruption(effect(kind), None) == "run") == (kind in {"read", "idempotent"})
+    assert (after_interruption(effect(kind), None) == "run") == (kind in {"read", "idempotent", "local"})
 
 
 def test_a_call_that_is_proven_to_have_happened_is_told_as_done() -> None:
