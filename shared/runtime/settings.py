@@ -18,6 +18,7 @@ from shared.runtime.configuration.cross_checks import contradictions
 from shared.runtime.configuration.dotenv import parse_dotenv
 from shared.runtime.configuration.findings import Findings
 from shared.runtime.configuration.kinds import Range
+from shared.runtime.configuration.mcp_servers import mcp_secrets, mcp_variables
 from shared.runtime.configuration.older_names import carry_over
 from shared.runtime.configuration.ollama import ask_ollama, local_address
 from shared.runtime.configuration.places import (
@@ -111,7 +112,8 @@ def load_configuration(
     redis_url = environment.get("LUCYD_REDIS_URL") or None
     telegram_token = environment.get(sections.telegram.token_env) or None
     named = variables_named_in(written, sections, *provider_tables(sections, source))
-    held = (word for name, secret in named.items() if secret for word in words_of(environment.get(name)))
+    holding = {*(name for name, secret in named.items() if secret), *mcp_secrets(sections.mcp)}
+    held = (word for name in holding for word in words_of(environment.get(name)))
     usual = (environment.get(name) for name in vendors_variables())
     return Configuration(
         **{each.name: getattr(sections, each.name) for each in fields(Sections)},
@@ -128,7 +130,9 @@ def load_configuration(
         http_token=http_token,
         telegram_token=telegram_token,
         environment=environment,
-        secret_names=frozenset({*named, *vendors_variables(), *(dotenv.keys() - ORDINARY)}),
+        secret_names=frozenset(
+            {*named, *vendors_variables(), *mcp_variables(sections.mcp), *(dotenv.keys() - ORDINARY)}
+        ),
         secret_values=frozenset(
             secrets_in(choice.models, (database_url, redis_url), (http_token, telegram_token, *held, *usual))
         ),

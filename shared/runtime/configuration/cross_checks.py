@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from shared.runtime.configuration.mcp_servers import mcp_contradictions
 from shared.runtime.configuration.sections.tools import KNOWN_TOOLS
 from shared.runtime.configuration.sections.whole import Sections
 
@@ -26,8 +27,10 @@ def contradictions(sections: Sections) -> Iterator[str]:
         )
     known = KNOWN_TOOLS | set(sections.tools.enabled)
     for name in sections.tools.ask_first:
-        if name not in known:  # a guard that guards nothing must not go unnoticed
+        of_server = name.partition("__")[0] in sections.mcp.servers
+        if name not in known and not of_server:  # a guard that guards nothing must not go unnoticed
             yield f"tools.ask_first names {name!r}, which is no tool"
+    yield from mcp_contradictions(sections.mcp)
     if sections.run.deadline_seconds <= 0:
         yield "run.deadline_seconds must be more than 0: every message would fail at once"
     if sections.http.callback_url and sections.http.callback_timeout <= 0:

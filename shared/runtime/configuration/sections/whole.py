@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from shared.runtime.configuration.sections.agent import Agent, User
 from shared.runtime.configuration.sections.behavior import Behavior
 from shared.runtime.configuration.sections.channels import Bridges, Channel, Email, Http, Telegram
+from shared.runtime.configuration.sections.mcp import Mcp
 from shared.runtime.configuration.sections.media import Documents, Media, Stt, Vision
 from shared.runtime.configuration.sections.memory import Memory
 from shared.runtime.configuration.sections.operation import (
@@ -44,6 +45,7 @@ class Sections:
     maintain: Maintain = field(default_factory=Maintain)
     session: Session = field(default_factory=Session)
     tools: Tools = field(default_factory=Tools)
+    mcp: Mcp = field(default_factory=Mcp)
     behavior: Behavior = field(default_factory=Behavior)
     documents: Documents = field(default_factory=Documents)
     vision: Vision = field(default_factory=Vision)

@@ -12,6 +12,7 @@ import pytest
 
 from shared.errors import ConfigError
 from shared.runtime.configuration.models import ModelTable
+from shared.runtime.configuration.sections.mcp import McpServerTable
 from shared.runtime.configuration.sections.operation import ModelsRouting
 from shared.runtime.configuration.sections.whole import Sections
 from shared.runtime.settings import load_configuration
@@ -22,6 +23,7 @@ REFERENCE = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
 DEPENDS = {  # defaults that are worked out, or told in a sentence
     "agent.workspace",
     "agent.context.tiers",
+    "mcp.servers",
     "providers.dir",
     "documents.text_extensions",
     "run.wait_seconds",
@@ -71,7 +73,8 @@ def test_every_key_stands_in_the_reference_with_its_default() -> None:
     """A key that is not written down does not exist for anybody else."""
     written = documented()
     models = [*leaves(ModelTable(), "models.<role>"), *leaves(ModelsRouting(), "models.routing")]
-    keys = dict([*leaves(Sections()), *models])
+    keys = dict([*leaves(Sections()), *models, *leaves(McpServerTable(), "mcp.servers.<name>")])
+    del keys["mcp.servers"]  # a section each, and no key of its own
     assert {path for path in keys if path not in written} == set()
     wrong = {
         path: written[path]
@@ -86,6 +89,7 @@ def test_every_key_of_the_reference_exists() -> None:
     keys = {path for path, _ in leaves(Sections())}
     keys |= {path for path, _ in leaves(ModelTable(), "models.<role>")}
     keys |= {path for path, _ in leaves(ModelsRouting(), "models.routing")}
+    keys |= {path for path, _ in leaves(McpServerTable(), "mcp.servers.<name>")}
     assert {path for path in documented() if path.islower() and path not in keys} == set()
 
 
