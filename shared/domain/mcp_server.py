@@ -15,7 +15,7 @@ _NAME = re.compile(r"[A-Za-z0-9-](?:_?[A-Za-z0-9-])*")
 
 
 def is_server_name(name: str) -> bool:
-    """Whether a server may be called so. No ``__`` inside and no ``_`` at an end: a tool's name has one reading then."""
+    """Whether a server may be called so. No ``__`` inside, no ``_`` at an end: a tool's name has one reading then."""
     return len(name) <= LONGEST_NAME and _NAME.fullmatch(name) is not None
 
 

@@ -11,6 +11,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from shared.domain.mcp_server import McpServer
 from shared.domain.provider import ModelSpec
 from shared.errors import ConfigError
 from shared.runtime.configuration.choose_models import OFFLINE_MODEL, FindOllama, choose_models, provider_tables
@@ -18,7 +19,7 @@ from shared.runtime.configuration.cross_checks import contradictions
 from shared.runtime.configuration.dotenv import parse_dotenv
 from shared.runtime.configuration.findings import Findings
 from shared.runtime.configuration.kinds import Range
-from shared.runtime.configuration.mcp_servers import mcp_secrets, mcp_variables
+from shared.runtime.configuration.mcp_servers import Surroundings, mcp_secrets, mcp_servers, mcp_variables
 from shared.runtime.configuration.older_names import carry_over
 from shared.runtime.configuration.ollama import ask_ollama, local_address
 from shared.runtime.configuration.places import (
@@ -73,6 +74,11 @@ class Configuration(Sections):
     def secret(self, variable: str) -> str | None:
         """The value of the variable that a ``*_env`` key names; ``None`` when it is not set, empty or not named."""
         return self.environment.get(variable) or None if variable else None
+
+    def mcp_servers(self) -> tuple[McpServer, ...]:
+        """The servers of ``[mcp]``, with what they need of the environment."""
+        beside = self.config_file.parent if self.config_file else Path.cwd()
+        return mcp_servers(self.mcp, Surroundings(self.environment, self.workspace, beside))
 
 
 def load_configuration(

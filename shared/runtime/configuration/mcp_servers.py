@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from shared.domain.mcp_server import LONGEST_NAME, McpServer, is_server_name
 from shared.runtime.configuration.places import home_of
@@ -12,18 +12,24 @@ from shared.runtime.configuration.reading import expanded
 from shared.runtime.configuration.secrets import ORDINARY
 from shared.runtime.configuration.sections.mcp import Mcp, McpServerTable
 
-if TYPE_CHECKING:
-    from shared.runtime.settings import Configuration
-
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _SHORTEST_SECRET = 6
 # What a program can't do without, and what carries no secret on any machine.
 _PASSED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR")
 
 
-def mcp_servers(configuration: "Configuration") -> tuple[McpServer, ...]:
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Where servers find themselves: ``beside`` is the folder of lucyd.toml."""
+
+    environment: Mapping[str, str] = field(repr=False)
+    workspace: Path
+    beside: Path
+
+
+def mcp_servers(mcp: Mcp, around: Surroundings) -> tuple[McpServer, ...]:
     """Every server of the configuration, in the order of their names."""
-    return tuple(_server(name, table, configuration) for name, table in sorted(configuration.mcp.servers.items()))
+    return tuple(_server(name, table, around) for name, table in sorted(mcp.servers.items()))
 
 
 def mcp_secrets(mcp: Mcp) -> frozenset[str]:
@@ -68,8 +74,8 @@ def _only_of_programs(at: str, table: McpServerTable) -> Iterator[str]:
         yield f"{at}.{key} is for a server with a command; this one has a url"
 
 
-def _server(name: str, table: McpServerTable, configuration: "Configuration") -> McpServer:
-    environment = configuration.environment
+def _server(name: str, table: McpServerTable, around: Surroundings) -> McpServer:
+    environment = around.environment
     bearer = {"Authorization": table.token_env} if table.token_env else {}
     headers_from = {**table.headers_env, **bearer}
     missing = [variable for variable in headers_from.values() if not environment.get(variable)]
@@ -80,7 +86,7 @@ def _server(name: str, table: McpServerTable, configuration: "Configuration") ->
         enabled=table.enabled,
         command=(table.command.strip(), *table.args) if table.command else (),
         environment=_environment(table, environment) if table.command else {},
-        folder=_folder(table, configuration) if table.command else None,
+        folder=_folder(table, around) if table.command else None,
         url=table.url,
         headers={
             header: f"Bearer {environment[variable]}" if bearer and header == "Authorization" else environment[variable]
@@ -105,9 +111,8 @@ def _environment(table: McpServerTable, environment: Mapping[str, str]) -> dict[
     return {name: environment[name] for name in (*_PASSED, *table.env) if name in environment}
 
 
-def _folder(table: McpServerTable, configuration: "Configuration") -> Path:
-    home = home_of(configuration.environment)
+def _folder(table: McpServerTable, around: Surroundings) -> Path:
+    home = home_of(around.environment)
     if not table.cwd:
-        return configuration.workspace if configuration.workspace.is_dir() else home
-    beside = configuration.config_file.parent if configuration.config_file else Path.cwd()
-    return (beside / expanded(table.cwd, home)).absolute()
+        return around.workspace if around.workspace.is_dir() else home
+    return (around.beside / expanded(table.cwd, home)).absolute()

@@ -7,7 +7,6 @@ import pytest
 
 from shared.domain.mcp_server import McpServer
 from shared.errors import ConfigError
-from shared.runtime.configuration.mcp_servers import mcp_servers
 from shared.runtime.settings import Configuration, load_configuration
 
 
@@ -18,7 +17,7 @@ def read(folder: Path, toml: str, **environ: str) -> Configuration:
 
 
 def servers(folder: Path, toml: str, **environ: str) -> dict[str, McpServer]:
-    return {server.name: server for server in mcp_servers(read(folder, toml, **environ))}
+    return {server.name: server for server in read(folder, toml, **environ).mcp_servers()}
 
 
 def test_a_program_gets_the_variables_that_are_named_and_no_other(tmp_path: Path) -> None:
@@ -42,7 +41,7 @@ def test_headers_come_from_the_environment_and_commands_do_not_see_them(tmp_path
         'headers_env = { X-Team = "WEB_TEAM", X-None = "WEB_NONE" }'
     )
     configuration = read(tmp_path, toml, WEB_T="bearer-of-it", WEB_TEAM="the-team")
-    (found,) = mcp_servers(configuration)
+    (found,) = configuration.mcp_servers()
     assert found.headers == {"Authorization": "Bearer bearer-of-it", "X-Team": "the-team"}
     assert found.missing == ("WEB_NONE",)
     assert {"WEB_T", "WEB_TEAM", "WEB_NONE"} <= configuration.secret_names
