@@ -10,6 +10,12 @@ from collections import deque
 from datetime import timedelta
 from pathlib import Path
 
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
+"""Of glibc's malloc.h."""
+
+_LARGE = 128 * 1024
+"""Bytes; what glibc begins with."""
+
 LATELY = 10
 """Probes that ``LoopLag.lately`` looks back on."""
 
@@ -57,6 +63,19 @@ def resident_bytes() -> int:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak if sys.platform == "darwin" else peak * 1024
     return pages * resource.getpagesize()
+
+
+def keep_heaps_few() -> None:
+    """Have the C library keep one heap for all threads, and give large blocks back at once; to be called before any
+    thread is started. Does nothing where it can't.
+
+    By itself glibc gives each thread a heap of its own, and lets freed blocks of up to 32 MB stay in them once it has
+    seen some: over hours they fill with holes (mallopt(3): M_ARENA_MAX, M_MMAP_THRESHOLD, M_TRIM_THRESHOLD).
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        library = ctypes.CDLL(None)
+        for option, value in ((_ARENA_MAX, 1), (_MMAP_THRESHOLD, _LARGE), (_TRIM_THRESHOLD, _LARGE)):
+            library.mallopt(option, value)
 
 
 def give_memory_back() -> None:
