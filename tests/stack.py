@@ -73,7 +73,7 @@ class Stack:
     @property
     def workspace(self) -> Path:
         """Where the agent works."""
-        return self.folder / "workspace"
+        return self.folder / "data" / "workspace"
 
     def start(self, name: str, module: str = "", **environment: str) -> Process:
         """Start a service, or ``module`` in its place; it may not be ready yet."""
@@ -118,7 +118,7 @@ class Stack:
             **kept,
             "LUCYD_DATABASE_URL": self.database_url,
             "LUCYD_REDIS_URL": self.redis_url,
-            "LUCYD_DATA_DIR": str(self.folder),
+            "LUCYD_DATA_DIR": str(self.folder / "data"),
             "LUCYD_HTTP_TOKEN": TOKEN,
         }
 
@@ -135,7 +135,7 @@ def unlimited(toml: str) -> str:
 @contextlib.contextmanager
 def open_stack(folder: Path, database_url: str, redis_url: str, toml: str) -> Iterator[Stack]:
     """A stack without any process yet; ends whatever was started in it."""
-    (folder / "workspace").mkdir(parents=True, exist_ok=True)
+    (folder / "data" / "workspace").mkdir(parents=True, exist_ok=True)
     config = folder / "lucyd.toml"
     config.write_text(unlimited(toml), "utf-8")
     stack = Stack(folder, database_url, redis_url, config)

@@ -1,5 +1,6 @@
 """Look at everything Lucyd needs, with or without anything running."""
 
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,16 @@ from cli.edge.address import find_address
 from cli.edge.gateway_client import Patience, connect
 from cli.edge.launcher_file import Launcher, read_launcher
 from cli.edge.surroundings import is_file, is_port_taken, look_at_folder, open_to_others, unreadable
-from cli.rules.diagnosis import Finding, on_data_dir, on_gateway, on_models, on_token, on_tools, on_workspace
+from cli.rules.diagnosis import (
+    Finding,
+    on_commands,
+    on_data_dir,
+    on_gateway,
+    on_models,
+    on_token,
+    on_tools,
+    on_workspace,
+)
 from cli.rules.failure import Failure
 from shared.errors import ConfigError
 from shared.runtime.configuration.places import data_dir_before_config
@@ -43,6 +53,8 @@ def examine(config: Path | None, url: str | None, environ: Mapping[str, str], ex
     findings = _configuration(read)
     findings += [on_data_dir(look_at_folder(read.data_dir)), _token(read), _workspace(read)]
     findings += on_tools(read.tools.enabled, KNOWN_TOOLS)
+    if "exec" in read.tools.enabled:
+        findings.append(on_commands(read.tools.exec.sandbox, bubblewrap=shutil.which("bwrap") is not None))
     findings += on_models(read.models, read.models_origin)
     findings += _servers(read.database_url, read.redis_url, launcher, examiners)
     return findings + _gateway(url, environ, launcher)

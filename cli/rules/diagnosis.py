@@ -150,6 +150,18 @@ def on_tools(enabled: Sequence[str], known: Collection[str]) -> list[Finding]:
     ]
 
 
+def on_commands(mode: str, *, bubblewrap: bool) -> Finding:
+    """Whether commands of the agent can run in a sandbox, as far as can be told without trying."""
+    if mode == "off":
+        return Finding("warn", "commands", "run without a sandbox: [tools.exec] sandbox is off")
+    if bubblewrap:
+        return Finding("ok", "commands", "bubblewrap is installed; the worker's log says whether it works here")
+    mend = "install bubblewrap (Debian, Ubuntu: apt install bubblewrap)"
+    if mode == "required":
+        return Finding("fail", "commands", "[tools.exec] sandbox is required, and bubblewrap is not installed", mend)
+    return Finding("warn", "commands", "run without a sandbox: bubblewrap is not installed", mend)
+
+
 def on_models(models: Mapping[str, ModelSpec], origin: str) -> list[Finding]:
     """The model that answers, and the others."""
     primary = models.get("primary")

@@ -13,6 +13,7 @@ from services.agent_worker.rules.run_loop import Limits
 from shared.domain.delivery import LONGEST_TELEGRAM_TEXT
 from shared.domain.provider import ModelSpec
 from shared.domain.routing import VISION, route_model
+from shared.runtime.configuration.sections.tools import Exec
 from shared.runtime.settings import Configuration
 
 LONGEST_DRAIN = timedelta(seconds=20)
@@ -60,6 +61,8 @@ class Settings:
     output_truncation: int
     exec_timeout: timedelta
     exec_max_timeout: timedelta
+    exec: Exec
+    hidden_paths: tuple[Path, ...]
     environment: Mapping[str, str] = field(repr=False)
 
     @classmethod
@@ -114,10 +117,18 @@ class Settings:
             output_truncation=tools.output_truncation,
             exec_timeout=timedelta(seconds=tools.exec_timeout),
             exec_max_timeout=timedelta(seconds=tools.exec_max_timeout),
+            exec=tools.exec,
+            hidden_paths=_hidden(configuration),
             environment=exec_environment(
                 configuration.environment, names=configuration.secret_names, values=configuration.secret_values
             ),
         )
+
+
+def _hidden(configuration: Configuration) -> tuple[Path, ...]:
+    """Where secrets lie that no tool has any business with."""
+    dotenv = (configuration.dotenv_file,) if configuration.dotenv_file else ()
+    return (configuration.data_dir, *dotenv)
 
 
 def _errand(text: str) -> Errand | None:

@@ -29,8 +29,11 @@ from services.agent_worker.edge.toolbox import LocalToolbox
 from services.agent_worker.edge.tools.edit import EditTool
 from services.agent_worker.edge.tools.exec import ExecTool
 from services.agent_worker.edge.tools.paths import AllowedPaths
+from services.agent_worker.edge.tools.pdf_read import PdfReadTool
 from services.agent_worker.edge.tools.read import ReadTool
+from services.agent_worker.edge.tools.sandbox import Sandbox, find_sandbox
 from services.agent_worker.edge.tools.session_status import SessionStatusTool
+from services.agent_worker.edge.tools.shell_process import ShellLimits
 from services.agent_worker.edge.tools.write import WriteTool
 from services.agent_worker.edge.workspace_files import WorkspaceFiles
 from services.agent_worker.ports import Tool
@@ -53,6 +56,7 @@ from shared.adapters.redis.colleagues import RedisColleagues
 from shared.adapters.redis.control import RedisControl
 from shared.adapters.redis.wake_ups import RedisWakeUps
 from shared.adapters.system_clock import SystemClock
+from shared.errors import ConfigError
 from shared.messages.worker_figures import WorkerFigures
 from shared.runtime.processors import Processors
 from shared.runtime.service import Service, StartAnew
@@ -226,7 +230,7 @@ def _figures(hand: WorkInHand, memory: MindMemory, surplus: StandBack, desk: Des
 def _toolbox(settings: Settings, foundation: Foundation, clock: SystemClock) -> LocalToolbox:
     primary = settings.models["primary"]
     limit = output_limit(settings.output_truncation, primary.max_context_tokens)
-    paths = AllowedPaths(settings.allowed_paths, settings.workspace)
+    paths = AllowedPaths(settings.allowed_paths, settings.workspace, hidden=settings.hidden_paths)
     figures = PostgresSessionFigures(
         foundation.database, clock, context_limit=primary.max_context_tokens, currency=primary.rates.currency
     )
@@ -240,11 +244,38 @@ def _toolbox(settings: Settings, foundation: Foundation, clock: SystemClock) -> 
             output_limit=limit,
             default_timeout=settings.exec_timeout,
             max_timeout=settings.exec_max_timeout,
+            sandbox=_sandbox(settings),
+            limits=ShellLimits(
+                settings.exec.cpu_seconds, settings.exec.memory_mb * 1_000_000, settings.exec.file_mb * 1_000_000
+            ),
         ),
+        PdfReadTool(paths),
         SessionStatusTool(figures),
     )
     enabled = [tool for tool in tools if tool.spec.name in settings.tools]
     return LocalToolbox(enabled, output_truncation=limit, max_parallel=settings.parallel_tools)
+
+
+def _sandbox(settings: Settings) -> Sandbox:
+    """Where commands run. Raises ``ConfigError`` when a sandbox is required and there is none."""
+    if "exec" not in settings.tools:
+        return Sandbox(why="exec is not enabled")
+    sandbox = find_sandbox(
+        settings.exec.sandbox,
+        workspace=settings.workspace,
+        writable=[*settings.allowed_paths, *settings.exec.write],
+        readable=settings.exec.read,
+        hidden=settings.hidden_paths,
+        environment=settings.environment,
+        network=settings.exec.network,
+    )
+    if sandbox.words:
+        log.info("commands_run_in_a_sandbox", network=settings.exec.network)
+    elif settings.exec.sandbox == "required":
+        raise ConfigError([f"[tools.exec] sandbox is required, and there is none: {sandbox.why}"])
+    else:
+        log.warning("commands_run_without_a_sandbox", why=sandbox.why)
+    return sandbox
 
 
 def _end_with(parent: int, opened: threading.Event) -> None:

@@ -15,6 +15,7 @@ from deploy.local.launch import SERVICES
 from services.agent_worker.edge.tools.edit import EditTool
 from services.agent_worker.edge.tools.exec import ExecTool
 from services.agent_worker.edge.tools.paths import AllowedPaths
+from services.agent_worker.edge.tools.pdf_read import PdfReadTool
 from services.agent_worker.edge.tools.read import ReadTool
 from services.agent_worker.edge.tools.session_status import SessionStatusTool
 from services.agent_worker.edge.tools.write import WriteTool
@@ -177,6 +178,7 @@ def every_tool() -> list[Tool]:
             default_timeout=timedelta(seconds=tools.exec_timeout),
             max_timeout=timedelta(seconds=tools.exec_max_timeout),
         ),
+        PdfReadTool(paths),
         SessionStatusTool(figures),
     ]
 

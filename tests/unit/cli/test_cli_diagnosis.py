@@ -8,6 +8,7 @@ from cli.rules.diagnosis import (
     PostgresState,
     finding_pieces,
     has_failed,
+    on_commands,
     on_data_dir,
     on_gateway,
     on_models,
@@ -29,6 +30,15 @@ def test_a_fresh_machine_has_nothing_to_mend() -> None:
     assert on_data_dir(ABSENT).level == "ok"
     assert on_workspace(ABSENT, named=False, unreadable=()).level == "ok"
     assert on_token(given=False, file="/data/http_token", exists=False, open_to_others=False).level == "ok"
+
+
+def test_commands_without_a_sandbox_are_told() -> None:
+    """Whoever installs bubblewrap once has it for ever."""
+    assert on_commands("auto", bubblewrap=True).level == "ok"
+    assert on_commands("off", bubblewrap=True).level == "warn"
+    missing = on_commands("auto", bubblewrap=False)
+    assert (missing.level, missing.mend) == ("warn", "install bubblewrap (Debian, Ubuntu: apt install bubblewrap)")
+    assert on_commands("required", bubblewrap=False).level == "fail"
 
 
 def test_folders_that_stop_the_start_fail_and_say_how_to_mend() -> None:

@@ -5,7 +5,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from services.agent_worker.edge.tools.shell_process import ShellOutcome, run_shell
+from services.agent_worker.edge.tools.sandbox import Sandbox
+from services.agent_worker.edge.tools.shell_process import ShellLimits, ShellOutcome, run_shell
 from services.agent_worker.ports import ToolFailed, ToolUse
 from services.agent_worker.rules.exec_environment import exec_environment
 from shared.domain.effect import ToolSpec
@@ -15,7 +16,7 @@ _SHELLS = ("/bin/bash", "/bin/sh")
 
 
 class ExecTool:
-    """Runs commands in the workspace, without the worker's secrets in their environment. It is no sandbox.
+    """Runs commands in the workspace, without the worker's secrets in their environment, in a sandbox if there is one.
 
     ``environment`` is the worker's own, from which secrets are dropped here; ``output_limit`` is how many characters of
     a result will be shown, so that no more than a few times that is ever kept in memory.
@@ -29,6 +30,8 @@ class ExecTool:
         output_limit: int,
         default_timeout: timedelta = timedelta(seconds=120),
         max_timeout: timedelta = timedelta(seconds=600),
+        sandbox: Sandbox | None = None,
+        limits: ShellLimits | None = None,
     ) -> None:
         self._workspace = workspace
         self._environment = exec_environment(environment)
@@ -36,7 +39,9 @@ class ExecTool:
         self._default_timeout = min(default_timeout, max_timeout)
         self._max_timeout = max_timeout
         self._shell = next(shell for shell in _SHELLS if shell == _SHELLS[-1] or Path(shell).exists())
-        self._spec = _spec(self._shell, self._default_timeout, max_timeout)
+        self._sandbox = sandbox or Sandbox(why="none was asked for")
+        self._limits = limits
+        self._spec = _spec(self._shell, self._default_timeout, max_timeout, sandboxed=bool(self._sandbox.words))
 
     @property
     def spec(self) -> ToolSpec:
@@ -60,6 +65,8 @@ class ExecTool:
                 environment=self._environment,
                 timeout=timeout,
                 capture=self._capture,
+                before=self._sandbox.words,
+                limits=self._limits,
             )
         except OSError as error:
             raise ToolFailed(f"The command could not be started: {error.strerror}") from error
@@ -90,13 +97,19 @@ def _sections(outcome: ShellOutcome) -> list[str]:
     return sections
 
 
-def _spec(shell: str, default_timeout: timedelta, max_timeout: timedelta) -> ToolSpec:
+_SANDBOXED = (
+    "It runs in a sandbox: it sees the system's programs, the workspace and the other allowed folders, and an empty "
+    "home; what it leaves in the background ends with it."
+)
+_BARE = "For a process that shall go on in the background, redirect its output to a file and end the command with &."
+
+
+def _spec(shell: str, default_timeout: timedelta, max_timeout: timedelta, *, sandboxed: bool) -> ToolSpec:
     return ToolSpec(
         name="exec",
         description=(
             f"Run a shell command ({shell}) in the workspace and return its output, what it wrote to standard error, "
-            "and its exit code if that is not 0. There is no standard input. For a process that shall go on in the "
-            "background, redirect its output to a file and end the command with &."
+            f"and its exit code if that is not 0. There is no standard input. {_SANDBOXED if sandboxed else _BARE}"
         ),
         input_schema={
             "type": "object",

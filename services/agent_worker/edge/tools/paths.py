@@ -12,14 +12,20 @@ FILE_PATH = {"type": "string", "description": "Path of the file: absolute, or re
 """How a tool takes the path of a file."""
 
 
+PROCESSES = Path("/proc")
+"""What each process was given as its environment stands there."""
+
+
 class AllowedPaths:
     """The folders that tools may work in. Without any folder nothing is allowed.
 
-    The folders are followed to their real places once, here: whoever can swap a folder for a link later gains nothing.
+    ``hidden`` files and folders (secrets) are not, nor what lies in them; of two that lie in each other the deeper one
+    counts. All are followed to their real places once, here: whoever can swap a folder for a link later gains nothing.
     """
 
-    def __init__(self, roots: Sequence[Path], workspace: Path) -> None:
+    def __init__(self, roots: Sequence[Path], workspace: Path, *, hidden: Sequence[Path] = ()) -> None:
         self._roots = tuple(root.expanduser().resolve() for root in roots)
+        self._hidden = (PROCESSES, *(path.expanduser().resolve() for path in hidden))
         self._workspace = workspace.expanduser().resolve()
 
     @property
@@ -40,10 +46,18 @@ class AllowedPaths:
             path = (self._workspace / Path(text).expanduser()).resolve()
         except (OSError, RuntimeError, ValueError) as error:  # a loop of links, an unknown ~user, no encoding
             raise ToolFailed("the path cannot be resolved") from error
-        if not any(path.is_relative_to(root) for root in self._roots):
+        around = _deepest(path, self._roots)
+        if around > 0 and _deepest(path, self._hidden) >= around:
+            raise ToolFailed(f"Access denied: {text[:200]} is none of the tools' business")
+        if around == 0:
             folders = ", ".join(str(root) for root in self._roots) or "none"
             raise ToolFailed(f"Access denied: {text[:200]} is outside the allowed folders ({folders})")
         return path
+
+
+def _deepest(path: Path, places: Sequence[Path]) -> int:
+    """Of the places around a path, how many parts the deepest has; 0 for none."""
+    return max((len(place.parts) for place in places if path.is_relative_to(place)), default=0)
 
 
 class ProtectedFiles:

@@ -12,7 +12,7 @@ import asyncio
 import os
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -48,8 +48,27 @@ exec 3<&0 </dev/null
   } <&3 >/dev/null 2>&1 &
 )
 exec 3<&-
-exec "$0" -c "$1"
+{limits}
+exec "$@"
 """
+_BLOCK = 512
+_STANDS_BACK = 5
+"""How nice a command is: the worker's other conversations come first."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShellLimits:
+    """What each process of a command may use; 0 is without limit."""
+
+    cpu_seconds: int = 0
+    memory_bytes: int = 0
+    file_bytes: int = 0
+
+    @property
+    def spoken(self) -> str:
+        """As a shell takes them. A lower limit that is there already stays."""
+        wanted = (("t", self.cpu_seconds), ("d", self.memory_bytes // 1024), ("f", self.file_bytes // _BLOCK))
+        return "".join(f"ulimit -{letter} {value} 2>/dev/null\n" for letter, value in wanted if value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +81,23 @@ class ShellOutcome:
 
 
 async def run_shell(
-    command: str, *, shell: str, folder: Path, environment: Mapping[str, str], timeout: timedelta, capture: int
+    command: str,
+    *,
+    shell: str,
+    folder: Path,
+    environment: Mapping[str, str],
+    timeout: timedelta,
+    capture: int,
+    before: Sequence[str] = (),
+    limits: ShellLimits | None = None,
 ) -> ShellOutcome:
     """Run ``command`` and return how it ended; of each output stream about ``capture`` bytes are kept, head and tail.
 
-    Processes that the command leaves in the background live on if it ends by itself, their output is heard no more.
+    ``before`` are words that run the shell, such as a sandbox. Processes that the command leaves in the background live
+    on if it ends by itself and no sandbox ends them, their output is heard no more.
     Raises ``OSError`` or ``ValueError`` when the command can't be started.
     """
+    script = _WITH_SENTRY.replace("{limits}", (limits or ShellLimits()).spoken)
     with ExitStack() as open_ends:
         with ExitStack() as given:
             out, err = _Capture(capture, open_ends, given), _Capture(capture, open_ends, given)
@@ -77,7 +106,7 @@ async def run_shell(
             given.callback(os.close, sentry_ear)
             # Not by the event loop: uvloop lets descriptors slip through to the command, and so its pipes never end.
             process = subprocess.Popen(  # noqa: ASYNC220 - about a millisecond, as in asyncio itself
-                ["/bin/sh", "-c", _WITH_SENTRY, shell, command],
+                ["/bin/sh", "-c", script, shell, *before, shell, "-c", command],
                 stdin=sentry_ear,
                 stdout=out.mouth,
                 stderr=err.mouth,
@@ -85,6 +114,8 @@ async def run_shell(
                 env=dict(environment),
                 start_new_session=True,
             )
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, process.pid, _STANDS_BACK)
         exit_code = await _exit_code(process, timeout)
         await asyncio.wait({out.ended, err.ended}, timeout=_PIPES_SECONDS)
         if exit_code is not None:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from shared.runtime.configuration.kinds import Address, Count, Number, Positive, Seconds, Share, Variable
 
@@ -48,6 +49,22 @@ class Filesystem:
 
     allowed_paths: tuple[Path, ...] = ()
     default_read_limit: Positive = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Exec:
+    """``[tools.exec]``: the sandbox of commands, and what each of their processes may use (0: without limit).
+
+    ``read`` and ``write`` are folders that commands see beside the system's and the allowed ones.
+    """
+
+    sandbox: Literal["auto", "required", "off"] = "auto"
+    network: bool = True
+    read: tuple[Path, ...] = ()
+    write: tuple[Path, ...] = ()
+    cpu_seconds: Count = 600
+    memory_mb: Count = 4096
+    file_mb: Count = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +126,7 @@ class Tools:
     tool_call_retry: bool = False
     tool_success_warn_threshold: Share = 0.5
     filesystem: Filesystem = field(default_factory=Filesystem)
+    exec: Exec = field(default_factory=Exec)
     web_search: WebSearch = field(default_factory=WebSearch)
     web_fetch: WebFetch = field(default_factory=WebFetch)
     scheduling: Scheduling = field(default_factory=Scheduling)

@@ -72,6 +72,27 @@ def test_a_root_that_is_a_link_admits_what_it_leads_to(tmp_path: Path) -> None:
     assert allowed.resolve(str(tmp_path / "link" / "x")) == tmp_path / "real" / "x"
 
 
+def test_secrets_are_refused_whatever_is_allowed(tmp_path: Path) -> None:
+    """The data directory lies in an allowed folder here, and the workspace in the data directory."""
+    data, dotenv = tmp_path / "data", tmp_path / ".env"
+    workspace = data / "workspace"
+    workspace.mkdir(parents=True)
+    allowed = AllowedPaths([Path("/"), tmp_path, workspace], workspace, hidden=[data, dotenv])
+    (workspace / "door").symlink_to(data / "http_token")
+    for text in (str(data / "http_token"), str(dotenv), "../http_token", "door", "/proc/self/environ", str(data)):
+        with pytest.raises(ToolFailed, match="Access denied"):
+            allowed.resolve(text)
+    assert allowed.resolve("notes.md") == workspace / "notes.md"
+    assert allowed.resolve(str(tmp_path / "plan.md")) == tmp_path / "plan.md"
+
+
+def test_an_allowed_folder_that_holds_secrets_itself_is_refused(tmp_path: Path) -> None:
+    """Nobody means the token when naming the data directory."""
+    allowed = AllowedPaths([tmp_path], tmp_path, hidden=[tmp_path])
+    with pytest.raises(ToolFailed, match="Access denied"):
+        allowed.resolve("http_token")
+
+
 @pytest.mark.parametrize("text", ["", "a\0b", "loop/x", "\ud800", "~nobody-of-this-name/x"])
 def test_what_is_no_path_is_refused(paths: AllowedPaths, workspace: Path, text: str) -> None:
     """One clear error instead of a fault."""
