@@ -29,7 +29,8 @@ class ToolUse:
     ``ready`` is awaited right before the tool runs, after any waiting for its turn: nothing is done on an old beat.
     ``act`` is for tools of class ``local``: it does what its name and arguments say in the transaction that stores the
     result, and gives the text the model shall read. It raises ``ToolFailed`` where that was refused, ``LostClaim``, and
-    ``TryLater``. ``scope`` are the tools that this run may use, all of them where it is ``None``.
+    ``TryLater``. ``scope`` are the tools that this run may use, all of them where it is ``None``. ``principal`` and
+    ``sender`` tell for whom it runs.
     """
 
     run_id: UUID
@@ -39,6 +40,8 @@ class ToolUse:
     ready: Callable[[], Awaitable[None]] = _at_once
     act: Callable[[str, Mapping[str, Any]], Awaitable[str]] = _nothing_kept
     scope: Collection[str] | None = None
+    principal: str = ""
+    sender: str = ""
 
 
 class Tool(Protocol):

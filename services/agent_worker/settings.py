@@ -9,6 +9,8 @@ from services.agent_worker.actions.desk import CompactionManner, Manner
 from services.agent_worker.edge.workspace_files import TierNames
 from services.agent_worker.rules.exec_environment import exec_environment
 from services.agent_worker.rules.fair_share import FairShare
+from services.agent_worker.rules.person import People
+from services.agent_worker.rules.recall import RecallManner
 from services.agent_worker.rules.run_loop import Limits
 from shared.domain.delivery import LONGEST_TELEGRAM_TEXT
 from shared.domain.provider import ModelSpec
@@ -58,6 +60,9 @@ class Settings:
     tools: tuple[str, ...]
     allowed_paths: tuple[Path, ...]
     read_limit: int
+    people: People
+    recall: RecallManner
+    search_top_k: int
     output_truncation: int
     exec_timeout: timedelta
     exec_max_timeout: timedelta
@@ -114,6 +119,9 @@ class Settings:
             tools=tools.enabled,
             allowed_paths=tools.filesystem.allowed_paths,
             read_limit=tools.filesystem.default_read_limit,
+            people=People(configuration.telegram.allowed),
+            recall=_recall(configuration),
+            search_top_k=configuration.memory.search_top_k,
             output_truncation=tools.output_truncation,
             exec_timeout=timedelta(seconds=tools.exec_timeout),
             exec_max_timeout=timedelta(seconds=tools.exec_max_timeout),
@@ -129,6 +137,23 @@ def _hidden(configuration: Configuration) -> tuple[Path, ...]:
     """Where secrets lie that no tool has any business with."""
     dotenv = (configuration.dotenv_file,) if configuration.dotenv_file else ()
     return (configuration.data_dir, *dotenv)
+
+
+def _recall(configuration: Configuration) -> RecallManner:
+    given = configuration.memory.recall
+    personality = given.personality
+    return RecallManner(
+        budget=given.max_dynamic_tokens,
+        facts=given.max_facts_in_context,
+        episodes=given.max_episodes_at_start,
+        compact=personality.fact_format == "compact",
+        show_tone=personality.show_emotional_tone,
+        episode_header=personality.episode_section_header,
+        priority_facts=personality.priority_facts,
+        priority_episodes=personality.priority_episodes,
+        priority_passages=personality.priority_vector,
+        priority_commitments=personality.priority_commitments,
+    )
 
 
 def _errand(text: str) -> Errand | None:

@@ -28,6 +28,9 @@ from services.agent_worker.edge.isolation import Isolation
 from services.agent_worker.edge.toolbox import LocalToolbox
 from services.agent_worker.edge.tools.edit import EditTool
 from services.agent_worker.edge.tools.exec import ExecTool
+from services.agent_worker.edge.tools.memory_forget import MemoryForgetTool
+from services.agent_worker.edge.tools.memory_search import MemorySearchTool
+from services.agent_worker.edge.tools.memory_write import MemoryWriteTool
 from services.agent_worker.edge.tools.paths import AllowedPaths
 from services.agent_worker.edge.tools.pdf_read import PdfReadTool
 from services.agent_worker.edge.tools.read import ReadTool
@@ -47,6 +50,7 @@ from shared.adapters.postgres.acts import PostgresActs
 from shared.adapters.postgres.blobs import PostgresBlobs
 from shared.adapters.postgres.fleet import PostgresFleet, beating
 from shared.adapters.postgres.inbox import PostgresInbox
+from shared.adapters.postgres.memory import PostgresMemory
 from shared.adapters.postgres.runs import PostgresRuns
 from shared.adapters.postgres.session_figures import PostgresSessionFigures
 from shared.adapters.postgres.workspace_id import check_workspace
@@ -251,6 +255,7 @@ def _toolbox(settings: Settings, foundation: Foundation, clock: SystemClock) -> 
         ),
         PdfReadTool(paths),
         SessionStatusTool(figures),
+        *_memory(settings, foundation),
     )
     enabled = [tool for tool in tools if tool.spec.name in settings.tools]
     return LocalToolbox(enabled, output_truncation=limit, max_parallel=settings.parallel_tools)
@@ -276,6 +281,15 @@ def _sandbox(settings: Settings) -> Sandbox:
     else:
         log.warning("commands_run_without_a_sandbox", why=sandbox.why)
     return sandbox
+
+
+def _memory(settings: Settings, foundation: Foundation) -> Sequence[Tool]:
+    people, memory = settings.people, PostgresMemory(foundation.database)
+    return (
+        MemorySearchTool(memory, people, manner=settings.recall, default_top_k=settings.search_top_k),
+        MemoryWriteTool(people),
+        MemoryForgetTool(people),
+    )
 
 
 def _end_with(parent: int, opened: threading.Event) -> None:

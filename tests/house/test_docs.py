@@ -14,14 +14,20 @@ import pytest
 from deploy.local.launch import SERVICES
 from services.agent_worker.edge.tools.edit import EditTool
 from services.agent_worker.edge.tools.exec import ExecTool
+from services.agent_worker.edge.tools.memory_forget import MemoryForgetTool
+from services.agent_worker.edge.tools.memory_search import MemorySearchTool
+from services.agent_worker.edge.tools.memory_write import MemoryWriteTool
 from services.agent_worker.edge.tools.paths import AllowedPaths
 from services.agent_worker.edge.tools.pdf_read import PdfReadTool
 from services.agent_worker.edge.tools.read import ReadTool
 from services.agent_worker.edge.tools.session_status import SessionStatusTool
 from services.agent_worker.edge.tools.write import WriteTool
 from services.agent_worker.ports import Tool
+from services.agent_worker.rules.person import People
+from services.agent_worker.rules.recall import RecallManner
 from shared.messages import routes
 from shared.messages.run_events import EventType
+from shared.runtime.configuration.sections.memory import Memory
 from shared.runtime.configuration.sections.tools import Tools
 from tests.told_statuses import gateway_operations
 
@@ -180,6 +186,9 @@ def every_tool() -> list[Tool]:
         ),
         PdfReadTool(paths),
         SessionStatusTool(figures),
+        MemorySearchTool(figures, People(), manner=RecallManner(), default_top_k=Memory().search_top_k),
+        MemoryWriteTool(People()),
+        MemoryForgetTool(People()),
     ]
 
 

@@ -87,7 +87,15 @@ def _use(attempt: Attempt, index: int, step: int) -> ToolUse:
     key = f"{claim.run}:{step}:{index}"
     act = partial(attempt.act, step, index)
     return ToolUse(
-        claim.run, claim.session.id, claim.conversation, key, ready=attempt.pulse_is_young, act=act, scope=attempt.scope
+        claim.run,
+        claim.session.id,
+        claim.conversation,
+        key,
+        ready=attempt.pulse_is_young,
+        act=act,
+        scope=attempt.scope,
+        principal=claim.principal,
+        sender=claim.sender,
     )
 
 
