@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 from services.agent_worker.actions.desk import CompactionManner, Manner
 from services.agent_worker.edge.workspace_files import TierNames
@@ -69,6 +70,8 @@ class Settings:
     exec: Exec
     hidden_paths: tuple[Path, ...]
     environment: Mapping[str, str] = field(repr=False)
+    zone: ZoneInfo
+    max_scheduled: int
 
     @classmethod
     def of(cls, configuration: Configuration) -> "Settings":
@@ -130,6 +133,8 @@ class Settings:
             environment=exec_environment(
                 configuration.environment, names=configuration.secret_names, values=configuration.secret_values
             ),
+            zone=ZoneInfo(configuration.user.timezone),
+            max_scheduled=tools.scheduling.max_scheduled,
         )
 
 

@@ -26,15 +26,20 @@ from services.agent_worker.actions.tell import Outlet
 from services.agent_worker.actions.work_alone import work_alone
 from services.agent_worker.edge.isolation import Isolation
 from services.agent_worker.edge.toolbox import LocalToolbox
+from services.agent_worker.edge.tools.at_local_time import AtLocalTime
+from services.agent_worker.edge.tools.cancel_scheduled import CancelScheduledTool
 from services.agent_worker.edge.tools.edit import EditTool
 from services.agent_worker.edge.tools.exec import ExecTool
+from services.agent_worker.edge.tools.list_scheduled import ListScheduledTool
 from services.agent_worker.edge.tools.memory_forget import MemoryForgetTool
 from services.agent_worker.edge.tools.memory_search import MemorySearchTool
 from services.agent_worker.edge.tools.memory_write import MemoryWriteTool
 from services.agent_worker.edge.tools.paths import AllowedPaths
 from services.agent_worker.edge.tools.pdf_read import PdfReadTool
 from services.agent_worker.edge.tools.read import ReadTool
+from services.agent_worker.edge.tools.remind_user import RemindUserTool
 from services.agent_worker.edge.tools.sandbox import Sandbox, find_sandbox
+from services.agent_worker.edge.tools.schedule_self_task import ScheduleSelfTaskTool
 from services.agent_worker.edge.tools.session_status import SessionStatusTool
 from services.agent_worker.edge.tools.shell_process import ShellLimits
 from services.agent_worker.edge.tools.write import WriteTool
@@ -52,6 +57,7 @@ from shared.adapters.postgres.fleet import PostgresFleet, beating
 from shared.adapters.postgres.inbox import PostgresInbox
 from shared.adapters.postgres.memory import PostgresMemory
 from shared.adapters.postgres.runs import PostgresRuns
+from shared.adapters.postgres.schedules import PostgresSchedules
 from shared.adapters.postgres.session_figures import PostgresSessionFigures
 from shared.adapters.postgres.workspace_id import check_workspace
 from shared.adapters.processes import is_gone
@@ -255,6 +261,7 @@ def _toolbox(settings: Settings, foundation: Foundation, clock: SystemClock) -> 
         ),
         PdfReadTool(paths),
         SessionStatusTool(figures),
+        *_scheduling(settings, foundation, clock),
         *_memory(settings, foundation),
     )
     enabled = [tool for tool in tools if tool.spec.name in settings.tools]
@@ -289,6 +296,16 @@ def _memory(settings: Settings, foundation: Foundation) -> Sequence[Tool]:
         MemorySearchTool(memory, people, manner=settings.recall, default_top_k=settings.search_top_k),
         MemoryWriteTool(people),
         MemoryForgetTool(people),
+    )
+
+
+def _scheduling(settings: Settings, foundation: Foundation, clock: SystemClock) -> Sequence[Tool]:
+    later = AtLocalTime(clock, settings.zone, most=settings.max_scheduled)
+    return (
+        RemindUserTool(later),
+        ScheduleSelfTaskTool(later),
+        ListScheduledTool(PostgresSchedules(foundation.database), settings.zone),
+        CancelScheduledTool(),
     )
 
 

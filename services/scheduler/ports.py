@@ -46,6 +46,10 @@ class Upkeep(Protocol):
         """What a bridge has said by itself, beside any run."""
         ...
 
+    async def forget_schedules(self, *, older_than: timedelta, limit: int) -> int:
+        """Schedules that have fired, were cancelled, or failed that long ago."""
+        ...
+
     async def forget_deliveries(self, *, older_than: timedelta, limit: int) -> int:
         """What was sent that long ago, and what was dropped. What was given up stays until somebody decides."""
         ...

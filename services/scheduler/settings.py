@@ -2,8 +2,12 @@
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from zoneinfo import ZoneInfo
 
 from services.scheduler.actions.retain import Kept
+from services.scheduler.rules.firing import Manner
+from shared.actions.keep_door import Bounds
+from shared.ports.webhooks import CALLBACK
 from shared.runtime.settings import Configuration
 
 
@@ -16,6 +20,8 @@ class Settings:
     stream_ttl: timedelta
     result_ttl: timedelta
     kept: Kept
+    manner: Manner
+    bounds: Bounds
 
     @classmethod
     def of(cls, configuration: Configuration) -> "Settings":
@@ -34,6 +40,13 @@ class Settings:
                 runs=_days(retention.runs_days),
                 costs_months=configuration.metering.retention_months,
             ),
+            manner=Manner(
+                zone=ZoneInfo(configuration.user.timezone),
+                deadline=timedelta(seconds=configuration.run.deadline_seconds),
+                capacity=configuration.behavior.queue_capacity,
+                webhook=CALLBACK if configuration.http.callback_url else None,
+            ),
+            bounds=Bounds(configuration.limits.open_runs_per_principal, configuration.limits.open_runs),
         )
 
 

@@ -6,18 +6,22 @@ from datetime import timedelta
 
 from services.scheduler.actions.enqueue_due import enqueue_due
 from services.scheduler.actions.expire_runs import expire_runs
+from services.scheduler.actions.fire_due import Firing, fire_due
 from services.scheduler.actions.lead import Role, lead_or_stand_by
 from services.scheduler.actions.retain import retain
 from services.scheduler.edge.clockwork import Beat, keep_time
 from services.scheduler.settings import Settings
 from shared.actions.cancel_run import end_overdue
+from shared.actions.keep_door import Doorkeeper
 from shared.adapters.foundation import open_foundation
 from shared.adapters.postgres.inbox import PostgresInbox
 from shared.adapters.postgres.leadership import PostgresLeadership
 from shared.adapters.postgres.runs import PostgresRuns
+from shared.adapters.postgres.schedules import PostgresSchedules
 from shared.adapters.postgres.upkeep import PostgresUpkeep
 from shared.adapters.redis.bulletin import RedisBulletin
 from shared.adapters.redis.queues import open_queues
+from shared.adapters.redis.wake_ups import RedisWakeUps
 from shared.adapters.system_clock import SystemClock
 from shared.runtime.service import Service
 from shared.runtime.settings import Configuration
@@ -59,6 +63,14 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
         runs, inbox = PostgresRuns(foundation.database), PostgresInbox(foundation.database)
         upkeep = PostgresUpkeep(foundation.database)
         bulletin = RedisBulletin(foundation.redis, stream_ttl=settings.stream_ttl, result_ttl=settings.result_ttl)
+        wake_ups = RedisWakeUps(foundation.redis, consumer=str(foundation.identity.id), stream_ttl=settings.stream_ttl)
+        firing = Firing(
+            PostgresSchedules(foundation.database),
+            Doorkeeper(inbox, clock, settings.bounds),
+            wake_ups,
+            clock,
+            settings.manner,
+        )
 
         async def throw_away() -> None:
             gone = await retain(settings.kept, upkeep, clock)
@@ -69,6 +81,7 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             beats = (
                 Beat("deadlines", lambda: expire_runs(runs, inbox, bulletin), every=timedelta(seconds=1)),
                 Beat("cancels", lambda: end_overdue(runs, inbox, bulletin), every=timedelta(seconds=1)),
+                Beat("schedules", lambda: fire_due(firing), every=timedelta(seconds=1)),
                 Beat("errands", lambda: enqueue_due(queues, clock, asked), every=timedelta(seconds=10)),
                 Beat(
                     "retention",

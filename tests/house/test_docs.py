@@ -4,7 +4,7 @@ import inspect
 import re
 import tomllib
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, timedelta
 from pathlib import Path
 from typing import Any, get_args
 from uuid import UUID
@@ -12,14 +12,19 @@ from uuid import UUID
 import pytest
 
 from deploy.local.launch import SERVICES
+from services.agent_worker.edge.tools.at_local_time import AtLocalTime
+from services.agent_worker.edge.tools.cancel_scheduled import CancelScheduledTool
 from services.agent_worker.edge.tools.edit import EditTool
 from services.agent_worker.edge.tools.exec import ExecTool
+from services.agent_worker.edge.tools.list_scheduled import ListScheduledTool
 from services.agent_worker.edge.tools.memory_forget import MemoryForgetTool
 from services.agent_worker.edge.tools.memory_search import MemorySearchTool
 from services.agent_worker.edge.tools.memory_write import MemoryWriteTool
 from services.agent_worker.edge.tools.paths import AllowedPaths
 from services.agent_worker.edge.tools.pdf_read import PdfReadTool
 from services.agent_worker.edge.tools.read import ReadTool
+from services.agent_worker.edge.tools.remind_user import RemindUserTool
+from services.agent_worker.edge.tools.schedule_self_task import ScheduleSelfTaskTool
 from services.agent_worker.edge.tools.session_status import SessionStatusTool
 from services.agent_worker.edge.tools.write import WriteTool
 from services.agent_worker.ports import Tool
@@ -173,6 +178,7 @@ def every_tool() -> list[Tool]:
     """The tools as the defaults of the configuration make them."""
     tools, paths = Tools(), AllowedPaths((), ROOT)
     figures: Any = None
+    later = AtLocalTime(figures, UTC, most=tools.scheduling.max_scheduled)
     return [
         ReadTool(paths, default_limit=tools.filesystem.default_read_limit),
         WriteTool(paths),
@@ -185,6 +191,10 @@ def every_tool() -> list[Tool]:
             max_timeout=timedelta(seconds=tools.exec_max_timeout),
         ),
         PdfReadTool(paths),
+        RemindUserTool(later),
+        ScheduleSelfTaskTool(later),
+        ListScheduledTool(figures, UTC),
+        CancelScheduledTool(),
         SessionStatusTool(figures),
         MemorySearchTool(figures, People(), manner=RecallManner(), default_top_k=Memory().search_top_k),
         MemoryWriteTool(People()),

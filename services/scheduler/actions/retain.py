@@ -64,6 +64,7 @@ async def retain(kept: Kept, upkeep: Upkeep, clock: Clock) -> Mapping[str, int]:
     if kept.events is not None:
         steps["events"] = partial(upkeep.forget_events, older_than=kept.events, limit=BATCH)
         steps["sentences"] = partial(upkeep.forget_sentences, older_than=kept.events, limit=BATCH)
+        steps["schedules"] = partial(upkeep.forget_schedules, older_than=kept.events, limit=BATCH)
     if kept.deliveries is not None:
         steps["deliveries"] = partial(upkeep.forget_deliveries, older_than=kept.deliveries, limit=BATCH)
         steps["webhooks"] = partial(upkeep.forget_webhooks, older_than=kept.deliveries, limit=BATCH)

@@ -37,6 +37,12 @@ with gone as (
      order by created_at limit %s)) and state not in ('pending', 'sending') returning 1
 ) select count(*) from gone
 """
+SCHEDULES = """
+with gone as (
+  delete from schedules where id = any (array
+    (select id from schedules where ended_at < now() - %s order by ended_at limit %s)) returning 1
+) select count(*) from gone
+"""
 # The second condition is for what stood in line for as long as it would have been kept.
 DELIVERIES = """
 with gone as (
@@ -127,6 +133,10 @@ class PostgresUpkeep:
     async def forget_sentences(self, *, older_than: timedelta, limit: int) -> int:
         """See ``Upkeep.forget_sentences``."""
         return await self._count(SENTENCES, (older_than, limit))
+
+    async def forget_schedules(self, *, older_than: timedelta, limit: int) -> int:
+        """See ``Upkeep.forget_schedules``."""
+        return await self._count(SCHEDULES, (older_than, limit))
 
     async def forget_deliveries(self, *, older_than: timedelta, limit: int) -> int:
         """See ``Upkeep.forget_deliveries``."""

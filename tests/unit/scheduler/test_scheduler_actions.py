@@ -138,6 +138,10 @@ class Attic:
         assert older_than == timedelta(days=30)
         return self._take("sentences", limit)
 
+    async def forget_schedules(self, *, older_than: timedelta, limit: int) -> int:
+        assert older_than == timedelta(days=30)
+        return self._take("schedules", limit)
+
     async def forget_deliveries(self, *, older_than: timedelta, limit: int) -> int:
         assert older_than == timedelta(days=20)
         return self._take("deliveries", limit)
@@ -172,7 +176,7 @@ class Attic:
 async def test_old_rows_go_in_batches() -> None:
     """Disk stays flat, and no statement grows with the backlog."""
     old = {"keys": 2500, "calls_booked": 1, "reservations": 2001, "workers": 1, "events": 10, "runs": 7, "costs": 3}
-    old |= {"steps_told": 1001, "sentences": 4, "deliveries": 1002, "webhooks": 5, "attachments": 205}
+    old |= {"schedules": 6, "steps_told": 1001, "sentences": 4, "deliveries": 1002, "webhooks": 5, "attachments": 205}
     attic = Attic(dict(old))
     kept = Kept(
         streams=timedelta(days=1),

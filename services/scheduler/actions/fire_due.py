@@ -1,0 +1,97 @@
+"""Make runs of the schedules that are due. Each becomes one, however often and by whomever it is tried."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from services.scheduler.rules.firing import MOST_TRIES, Manner, pause, run_of
+from shared.actions.accept_message import Door, accept_message
+from shared.domain.schedule import Schedule
+from shared.errors import BadInput, Full, TryLater
+from shared.ports.bus import WakeUps
+from shared.ports.clock import Clock
+from shared.ports.schedules import DueSchedules
+
+log = structlog.get_logger(__name__)
+
+BATCH = 50
+AT_ONCE = 4
+"""Conversations; one that is locked holds up no other."""
+
+UNEXPECTED = "it could not be accepted, for a reason that stands in the scheduler's log"
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """What firing needs."""
+
+    schedules: DueSchedules
+    door: Door
+    wake_ups: WakeUps
+    clock: Clock
+    manner: Manner
+
+
+async def fire_due(firing: Firing) -> int:
+    """Fire what is due; how many have become runs. Raises ``TryLater`` when Postgres is away: then all is as it was."""
+    fired = 0
+    while taken := await firing.schedules.take(limit=BATCH):
+        fired += await _fire_all(taken, firing)
+        if len(taken) < BATCH:
+            break
+    return fired
+
+
+async def _fire_all(taken: Sequence[Schedule], firing: Firing) -> int:
+    """Those of one conversation one after the other, in their order; some conversations at a time."""
+    lines: dict[str, list[Schedule]] = {}
+    for schedule in taken:
+        lines.setdefault(schedule.conversation, []).append(schedule)
+    turn = asyncio.Semaphore(AT_ONCE)
+
+    async def fire_line(line: Sequence[Schedule]) -> int:
+        async with turn:
+            return sum([await _fire(schedule, firing) for schedule in line])
+
+    done = await asyncio.gather(*(fire_line(line) for line in lines.values()), return_exceptions=True)
+    for each in done:
+        if isinstance(each, BaseException):
+            raise each
+    return sum(each for each in done if isinstance(each, int))
+
+
+async def _fire(schedule: Schedule, firing: Firing) -> bool:
+    assert schedule.run is not None  # noqa: S101 - whoever takes one gets a run with it
+    new = run_of(schedule, schedule.run, now=firing.clock.now(), manner=firing.manner)
+    try:
+        accepted = await accept_message(new, inbox=firing.door, wake_ups=firing.wake_ups)
+    except BadInput as fault:
+        await _fail(schedule, str(fault), firing)
+    except TryLater as fault:
+        await _put_off(schedule, fault, firing)
+    except Exception:  # one that can't be accepted must not hold up the others for ever
+        log.exception("schedule_not_accepted", schedule=schedule.name)
+        await _put_off(schedule, TryLater(UNEXPECTED), firing)
+    else:
+        await firing.schedules.fired(schedule.id, accepted.run)
+        late = (firing.clock.now() - schedule.due_at).total_seconds()
+        log.info("schedule_fired", schedule=schedule.name, run=str(accepted.run), late=round(late, 1))
+        return True
+    return False
+
+
+async def _put_off(schedule: Schedule, fault: TryLater, firing: Firing) -> None:
+    if schedule.tries >= MOST_TRIES:
+        await _fail(schedule, f"given up after {schedule.tries} tries: {fault}", firing)
+        return
+    after = pause(schedule.tries, asked=fault.after)
+    # What was refused for being too much has certainly not been accepted; of a lost answer nobody knows.
+    await firing.schedules.put_off(schedule, after=after, reason=str(fault), certain=isinstance(fault, Full))
+    log.warning("schedule_put_off", schedule=schedule.name, reason=str(fault), again_in=after.total_seconds())
+
+
+async def _fail(schedule: Schedule, reason: str, firing: Firing) -> None:
+    await firing.schedules.fail(schedule.id, reason=reason)
+    log.error("schedule_failed", schedule=schedule.name, reason=reason)

@@ -1,0 +1,147 @@
+"""A scripted model schedules, lists and cancels through a real worker, and is told when the time has come."""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import httpx2
+import psycopg
+import pytest
+
+from tests.scripted_model_server import Asked, Say, Script, ScriptedModelServer, Step, Use
+from tests.stack import Stack, client, model_toml, open_stack, wait_until
+
+ZONE = ZoneInfo("Asia/Kathmandu")
+"""Nobody's default, and not a whole number of hours from UTC."""
+
+MOST = 3
+TOOLS = ["remind_user", "schedule_self_task", "list_scheduled", "cancel_scheduled"]
+TOML = f"""
+[user]
+timezone = "{ZONE}"
+[tools]
+enabled = {TOOLS}
+[tools.scheduling]
+max_scheduled = {MOST}
+"""
+
+
+def ahead(days: int) -> str:
+    """At half past eight, so many days from now, on the person's clock."""
+    return (datetime.now(ZONE) + timedelta(days=days)).strftime("%Y-%m-%dT08:30")
+
+
+def one(name: str, **arguments: Any) -> list[Step]:
+    """The model makes this call, and says that it did."""
+    return [Use([(name, arguments)]), Say("Done.")]
+
+
+def when_told(asked: Asked) -> Step:
+    """Answers what the scheduler brings."""
+    return Say(f"I was told: {asked.text}")
+
+
+SCRIPTS: Mapping[str, Script] = {
+    "remind": one("remind_user", message="call mum", when=ahead(2)),
+    "task": one("schedule_self_task", instruction="water the plants", when=ahead(1)),
+    "list": one("list_scheduled"),
+    "cancel": one("cancel_scheduled", job_id="sched-1"),
+    "cancel_nothing": one("cancel_scheduled", job_id="sched-99"),
+    "cancel_nonsense": one("cancel_scheduled", job_id="the first"),
+    "past": one("remind_user", message="too late", when="2020-01-01T08:30"),
+    "far": one("schedule_self_task", instruction="too far", when=ahead(400)),
+    "vague": one("remind_user", message="vague", when="tomorrow at eight"),
+    "empty": one("remind_user", message="  ", when=ahead(1)),
+    "long": one("schedule_self_task", instruction="x" * 4001, when=ahead(1)),
+    "wrong": one("remind_user", text="call mum"),
+    "many": [Use([("remind_user", {"message": f"n{n}", "when": ahead(1)}) for n in range(MOST + 2)]), Say("Done.")],
+}
+
+
+@pytest.fixture
+def models() -> Iterator[ScriptedModelServer]:
+    with ScriptedModelServer(dict(SCRIPTS), default=when_told).in_thread() as server:
+        yield server
+
+
+@pytest.fixture
+def stack(models: ScriptedModelServer, tmp_path: Path, database_url: str, redis_url: str) -> Iterator[Stack]:
+    toml = model_toml("anthropic", models.base_url("anthropic"), extra=TOML)
+    with open_stack(tmp_path, database_url, redis_url, toml) as opened:
+        yield opened
+
+
+def results(http: httpx2.Client, script: str, **body: Any) -> list[str]:
+    """What the model read of its calls."""
+    reply = http.post("/api/v1/chat", json={"message": f"[[script:{script}]]", **body}).json()
+    assert reply["reply"] == "Done.", reply
+    events = http.get(f"/api/v1/sessions/{reply['session_id']}/history?full=true").json()["events"]
+    found: list[str] = [event["content"] for event in events if event["type"] == "tool_result"]
+    return found[-(MOST + 2) :] if script == "many" else found[-1:]
+
+
+def shown(days: int) -> str:
+    return ahead(days).replace("T", " ")
+
+
+def test_what_is_scheduled_is_listed_fires_and_can_be_cancelled(stack: Stack) -> None:
+    """The whole life of a reminder, beside a task that is taken back."""
+    gateway, _ = stack.gateway(), stack.workers()
+    with client(gateway) as http:
+        assert results(http, "list") == ["Nothing is scheduled."]
+        assert results(http, "task") == [f"Scheduled sched-1: task at {shown(1)} {ZONE}"]
+        assert results(http, "remind") == [f"Scheduled sched-2: reminder at {shown(2)} {ZONE}"]
+        (listed,) = results(http, "list")
+        assert listed.splitlines() == [
+            f"Scheduled: 2 (times in {ZONE})",
+            f"- sched-1 at {shown(1)}: task: water the plants",
+            f"- sched-2 at {shown(2)}: reminder: call mum",
+        ]
+        assert results(http, "cancel") == ["Cancelled sched-1"]
+        with psycopg.connect(stack.database_url, autocommit=True) as database:
+            stack.start("scheduler")
+            database.execute("update schedules set due_at = now(), look_at = now() where id = 2")
+            wait_until(lambda: fired(database) == ["cancelled", "fired"], "the reminder has fired")
+            run = database.execute("select run from schedules where id = 2").fetchone()
+        assert run is not None
+        wait_until(lambda: http.get(f"/api/v1/runs/{run[0]}").json()["state"] == "done", "the model was told")
+        reply = http.get(f"/api/v1/runs/{run[0]}").json()
+        assert "\n[Reminder] call mum\n[It is " in reply["outcome"]["reply"], reply
+        assert results(http, "list") == ["Nothing is scheduled."]
+
+
+def fired(database: psycopg.Connection) -> list[str]:
+    return [row[0] for row in database.execute("select state from schedules order by id").fetchall()]
+
+
+def test_what_can_not_be_scheduled_is_told_and_nothing_is_kept(stack: Stack) -> None:
+    """Each error begins with Error, and names what is wrong."""
+    gateway, _ = stack.gateway(), stack.workers()
+    with client(gateway) as http:
+        for script, words in {
+            "past": "Error: when must be at least 1 minute ahead; it is ",
+            "far": "Error: when must be at most 366 days ahead; it is ",
+            "vague": "Error: when must be a local date and time such as 2026-03-01T08:30",
+            "empty": "Error: message is empty",
+            "long": "Error: instruction has more than 4000 characters",
+            "wrong": "Error: Invalid arguments for 'remind_user': missing required argument 'message'",
+            "cancel_nothing": "Error: nothing of yours is scheduled as sched-99; list_scheduled shows what is",
+            "cancel_nonsense": "Error: job_id is no id of a schedule, such as sched-12; list_scheduled shows them",
+        }.items():
+            (result,) = results(http, script)
+            assert result.startswith(words), script
+    with psycopg.connect(stack.database_url) as database:
+        assert fired(database) == []
+
+
+def test_calls_of_one_answer_do_not_pass_the_limit_together(stack: Stack) -> None:
+    """They run at the same time, and the limit is one for all conversations of a principal."""
+    gateway, _ = stack.gateway(), stack.workers(2)
+    with client(gateway) as http:
+        many = results(http, "many")
+        assert sum(result.startswith("Scheduled sched-") for result in many) == MOST
+        full = f"Error: {MOST} are scheduled already, and no more may be; cancel one first"
+        assert many.count(full) == 2
+        assert results(http, "remind", sender="another") == [full]
