@@ -7,6 +7,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from services.agent_worker.actions.desk import CompactionManner, Manner
+from services.agent_worker.edge.plugins.terms import PluginTerms, plugin_terms
 from services.agent_worker.edge.workspace_files import TierNames
 from services.agent_worker.rules.exec_environment import exec_environment
 from services.agent_worker.rules.fair_share import FairShare
@@ -70,6 +71,7 @@ class Settings:
     exec: Exec
     hidden_paths: tuple[Path, ...]
     environment: Mapping[str, str] = field(repr=False)
+    plugins: PluginTerms
     zone: ZoneInfo
     max_scheduled: int
 
@@ -77,6 +79,9 @@ class Settings:
     def of(cls, configuration: Configuration) -> "Settings":
         """Take what is needed."""
         behavior, tools, worker = configuration.behavior, configuration.tools, configuration.worker
+        environment = exec_environment(
+            configuration.environment, names=configuration.secret_names, values=configuration.secret_values
+        )
         models = configuration.models
         compaction_role = configuration.models_routing.compaction or behavior.compaction.model
         roles = {source: route_model(source, routing=configuration.routing, models=models) for source in SOURCES}
@@ -130,9 +135,8 @@ class Settings:
             exec_max_timeout=timedelta(seconds=tools.exec_max_timeout),
             exec=tools.exec,
             hidden_paths=_hidden(configuration),
-            environment=exec_environment(
-                configuration.environment, names=configuration.secret_names, values=configuration.secret_values
-            ),
+            environment=environment,
+            plugins=plugin_terms(configuration, environment),
             zone=ZoneInfo(configuration.user.timezone),
             max_scheduled=tools.scheduling.max_scheduled,
         )

@@ -25,6 +25,7 @@ from services.agent_worker.actions.take_work import WorkInHand, take_work
 from services.agent_worker.actions.tell import Outlet
 from services.agent_worker.actions.work_alone import work_alone
 from services.agent_worker.edge.isolation import Isolation
+from services.agent_worker.edge.plugins.shelf import PluginShelf, open_plugins
 from services.agent_worker.edge.toolbox import LocalToolbox
 from services.agent_worker.edge.tools.at_local_time import AtLocalTime
 from services.agent_worker.edge.tools.cancel_scheduled import CancelScheduledTool
@@ -113,11 +114,13 @@ async def open_service(configuration: Configuration, *, wrap: Wrap = _as_it_is) 
     clock = wrap(SystemClock())
     hand: WorkInHand | None = None
     figures: Callable[[], WorkerFigures] | None = None
+    plugins: PluginShelf | None = None
 
     def vitals() -> Mapping[str, str]:
         return {
             "rss_bytes": str(resident_bytes()),
             "served": str(hand.served if hand else 0),
+            "plugins": plugins.told if plugins else "",
             **(figures().told() if figures else {}),
         }
 
@@ -145,12 +148,15 @@ async def open_service(configuration: Configuration, *, wrap: Wrap = _as_it_is) 
         await fleet.register(foundation.identity)
         assert settings.database_url is not None  # noqa: S101 - the foundation has refused otherwise
         pulse = stack.enter_context(beating(settings.database_url, worker, on_fenced=_leave_at_once))
+        plugins = await stack.enter_async_context(
+            open_plugins(settings.plugins, output_limit=settings.output_truncation)
+        )
         desk = Desk(
             worker=worker,
             runs=runs,
             models=models,
             routes={source: route_of(models[role]) for source, role in settings.roles.items()},
-            toolbox=wrap(_toolbox(settings, foundation, clock)),
+            toolbox=wrap(_toolbox(settings, foundation, clock, plugins)),
             workspace=WorkspaceFiles(settings.workspace, settings.tiers),
             outlet=outlet,
             acts=PostgresActs(foundation.database),
@@ -237,7 +243,7 @@ def _figures(hand: WorkInHand, memory: MindMemory, surplus: StandBack, desk: Des
     return WorkerFigures(surplus.machine, taking, hand.count, hand.slots, hand.in_line, hand.waits)
 
 
-def _toolbox(settings: Settings, foundation: Foundation, clock: SystemClock) -> LocalToolbox:
+def _toolbox(settings: Settings, foundation: Foundation, clock: SystemClock, plugins: PluginShelf) -> LocalToolbox:
     primary = settings.models["primary"]
     limit = output_limit(settings.output_truncation, primary.max_context_tokens)
     paths = AllowedPaths(settings.allowed_paths, settings.workspace, hidden=settings.hidden_paths)
@@ -265,7 +271,8 @@ def _toolbox(settings: Settings, foundation: Foundation, clock: SystemClock) -> 
         *_memory(settings, foundation),
     )
     enabled = [tool for tool in tools if tool.spec.name in settings.tools]
-    return LocalToolbox(enabled, output_truncation=limit, max_parallel=settings.parallel_tools)
+    sources = [plugins.beside(tool.spec.name for tool in tools)]
+    return LocalToolbox(enabled, output_truncation=limit, max_parallel=settings.parallel_tools, sources=sources)
 
 
 def _sandbox(settings: Settings) -> Sandbox:

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from shared.runtime.configuration.kinds import Address, Count, Number, Positive, Seconds, Share, Variable
+from shared.runtime.configuration.kinds import Address, Count, Number, Positive, Range, Seconds, Share, Variable
 
 DEFAULT_TOOLS = (
     "read",
@@ -111,13 +111,16 @@ class Tts:
 class Tools:
     """``[tools]``. Times in seconds; ``subagent_*`` 0 means the value of the main agent.
 
-    ``ask_first`` names the tools that a person must allow each time, before they run.
+    ``ask_first`` names the tools that a person must allow each time, before they run. ``plugin_timeout`` is for tools of
+    plugins that name none; ``plugin_processes`` how many of those that compute may do so at once, in each worker.
     """
 
     enabled: tuple[str, ...] = DEFAULT_TOOLS
     ask_first: tuple[str, ...] = ()
     output_truncation: Positive = 30_000
     plugins_dir: Path = Path("plugins.d")
+    plugin_timeout: Annotated[float, Range(0.1, 3600)] = 120.0
+    plugin_processes: Positive = 1
     exec_timeout: Seconds = 120.0
     exec_max_timeout: Seconds = 600.0
     subagent_deny: tuple[str, ...] = ("sessions_spawn", "tts", "react", "schedule_message")
