@@ -15,6 +15,7 @@ from services.agent_worker.rules.person import People
 from services.agent_worker.rules.recall import RecallManner
 from services.agent_worker.rules.run_loop import Limits
 from shared.domain.delivery import LONGEST_TELEGRAM_TEXT
+from shared.domain.mcp_server import McpServer
 from shared.domain.provider import ModelSpec
 from shared.domain.routing import VISION, route_model
 from shared.runtime.configuration.sections.tools import Exec
@@ -72,6 +73,7 @@ class Settings:
     hidden_paths: tuple[Path, ...]
     environment: Mapping[str, str] = field(repr=False)
     plugins: PluginTerms
+    mcp_servers: tuple[McpServer, ...]
     zone: ZoneInfo
     max_scheduled: int
 
@@ -134,6 +136,7 @@ class Settings:
             exec_timeout=timedelta(seconds=tools.exec_timeout),
             exec_max_timeout=timedelta(seconds=tools.exec_max_timeout),
             exec=tools.exec,
+            mcp_servers=configuration.mcp_servers(),
             hidden_paths=_hidden(configuration),
             environment=environment,
             plugins=plugin_terms(configuration, environment),

@@ -25,6 +25,7 @@ from services.agent_worker.actions.take_work import WorkInHand, take_work
 from services.agent_worker.actions.tell import Outlet
 from services.agent_worker.actions.work_alone import work_alone
 from services.agent_worker.edge.isolation import Isolation
+from services.agent_worker.edge.mcp_tools import McpTools
 from services.agent_worker.edge.plugins.shelf import PluginShelf, open_plugins
 from services.agent_worker.edge.toolbox import LocalToolbox
 from services.agent_worker.edge.tools.at_local_time import AtLocalTime
@@ -45,12 +46,13 @@ from services.agent_worker.edge.tools.session_status import SessionStatusTool
 from services.agent_worker.edge.tools.shell_process import ShellLimits
 from services.agent_worker.edge.tools.write import WriteTool
 from services.agent_worker.edge.workspace_files import WorkspaceFiles
-from services.agent_worker.ports import Tool
+from services.agent_worker.ports import Tool, ToolSource
 from services.agent_worker.rules.tool_output import output_limit
 from services.agent_worker.settings import ALONE, Errand, Settings
 from shared.actions.sweep import sweep_for_ever
 from shared.actions.watch_peers import PeerWatch
 from shared.adapters.foundation import Foundation, open_foundation
+from shared.adapters.mcp.servers import ConnectedServers
 from shared.adapters.models.open_model import open_models
 from shared.adapters.postgres.acts import PostgresActs
 from shared.adapters.postgres.blobs import PostgresBlobs
@@ -69,6 +71,7 @@ from shared.adapters.redis.wake_ups import RedisWakeUps
 from shared.adapters.system_clock import SystemClock
 from shared.errors import ConfigError
 from shared.messages.worker_figures import WorkerFigures
+from shared.ports.mcp_servers import McpServers
 from shared.runtime.processors import Processors
 from shared.runtime.service import Service, StartAnew
 from shared.runtime.settings import Configuration
@@ -115,12 +118,14 @@ async def open_service(configuration: Configuration, *, wrap: Wrap = _as_it_is) 
     hand: WorkInHand | None = None
     figures: Callable[[], WorkerFigures] | None = None
     plugins: PluginShelf | None = None
+    servers = ConnectedServers(settings.mcp_servers)
 
     def vitals() -> Mapping[str, str]:
         return {
             "rss_bytes": str(resident_bytes()),
             "served": str(hand.served if hand else 0),
             "plugins": plugins.told if plugins else "",
+            **({"mcp": servers.told} if settings.mcp_servers else {}),
             **(figures().told() if figures else {}),
         }
 
@@ -156,7 +161,7 @@ async def open_service(configuration: Configuration, *, wrap: Wrap = _as_it_is) 
             runs=runs,
             models=models,
             routes={source: route_of(models[role]) for source, role in settings.roles.items()},
-            toolbox=wrap(_toolbox(settings, foundation, clock, plugins)),
+            toolbox=wrap(_toolbox(settings, foundation, clock, plugins, servers)),
             workspace=WorkspaceFiles(settings.workspace, settings.tiers),
             outlet=outlet,
             acts=PostgresActs(foundation.database),
@@ -213,6 +218,7 @@ async def open_service(configuration: Configuration, *, wrap: Wrap = _as_it_is) 
                 lag.watch,
                 outlet.flush_for_ever,
                 outlet.remember_published,
+                *((servers.live,) if settings.mcp_servers else ()),
                 lambda: heed_control(control, hand),
                 *(work if settings.alone is None else _alone(settings.alone, rounds)),
                 lambda: _watch(hand),
@@ -243,7 +249,9 @@ def _figures(hand: WorkInHand, memory: MindMemory, surplus: StandBack, desk: Des
     return WorkerFigures(surplus.machine, taking, hand.count, hand.slots, hand.in_line, hand.waits)
 
 
-def _toolbox(settings: Settings, foundation: Foundation, clock: SystemClock, plugins: PluginShelf) -> LocalToolbox:
+def _toolbox(
+    settings: Settings, foundation: Foundation, clock: SystemClock, plugins: PluginShelf, servers: McpServers
+) -> LocalToolbox:
     primary = settings.models["primary"]
     limit = output_limit(settings.output_truncation, primary.max_context_tokens)
     paths = AllowedPaths(settings.allowed_paths, settings.workspace, hidden=settings.hidden_paths)
@@ -271,7 +279,7 @@ def _toolbox(settings: Settings, foundation: Foundation, clock: SystemClock, plu
         *_memory(settings, foundation),
     )
     enabled = [tool for tool in tools if tool.spec.name in settings.tools]
-    sources = [plugins.beside(tool.spec.name for tool in tools)]
+    sources: Sequence[ToolSource] = [plugins.beside(tool.spec.name for tool in tools), McpTools(servers)]
     return LocalToolbox(enabled, output_truncation=limit, max_parallel=settings.parallel_tools, sources=sources)
 
 
