@@ -6,7 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lucyd_plugin import PluginNotConfigured
+from lucyd_plugin import PluginInvalidInput, PluginNotConfigured
+from services.agent_worker.edge.tools.paths import PERSONALITY_FILES, AllowedPaths, ProtectedFiles
+from services.agent_worker.edge.tools.real_files import changing, file_errors
+from services.agent_worker.ports import ToolFailed
 from services.agent_worker.rules.plugin_tools import BadPlugin
 
 OF_THE_ORIGINAL = frozenset(
@@ -106,12 +109,29 @@ class Offer:
     tools: Sequence[str] = ()
     secret: Callable[[str], str | None] = field(default=_nothing, repr=False)
 
+    def _save(self, path: str, data: bytes) -> str:
+        """Put a file where tools may write, for its owner alone; the real path. Raises ``PluginInvalidInput``."""
+        told = PluginConfig(self.sections)
+        workspace = Path(told.raw("agent", "workspace", default="."))
+        roots = [Path(root) for root in told.raw("tools", "filesystem", "allowed_paths", default=())]
+        hidden = [Path(place) for place in told.raw("paths", "hidden", default=())]
+        try:
+            real = AllowedPaths(roots, workspace, hidden=hidden).resolve(path)
+            ProtectedFiles(PERSONALITY_FILES, workspace).refuse(real)
+            with file_errors(real), changing(real.parent, create=True) as folder:
+                folder.replace(real.name, data)
+            real.chmod(0o600)
+        except ToolFailed as error:
+            raise PluginInvalidInput(str(error)) from error
+        return str(real)
+
     def arguments(self, configure: Callable[..., Any], settings: Mapping[str, Any]) -> dict[str, Any]:
         """What to call ``configure`` with. Raises ``BadPlugin`` where it insists on what nobody has."""
         offered = {
             "config": PluginConfig(self.sections),
             "settings": settings,
             "secret": self.secret,
+            "save_file": self._save,
             "tool_registry": ToolNames(self.tools),
             "agent_id": PluginConfig(self.sections).raw("agent", "name", default="Lucyd"),
         }

@@ -69,6 +69,8 @@ def _sections(configuration: Configuration) -> Mapping[str, Any]:
     whole = _laid_over(_plain(written), _plain(read))
     whole.setdefault("agent", {})["workspace"] = str(configuration.workspace)
     whole.setdefault("paths", {}).update(data_dir=str(configuration.data_dir), state_dir=str(configuration.data_dir))
+    hidden = (configuration.data_dir, *((configuration.dotenv_file,) if configuration.dotenv_file else ()))
+    whole["paths"]["hidden"] = [str(path) for path in hidden]
     return {name: value for name, value in whole.items() if name not in NOT_SHOWN}
 
 
