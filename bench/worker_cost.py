@@ -45,6 +45,7 @@ from services.agent_worker.edge.workspace_files import TierNames, WorkspaceFiles
 from services.agent_worker.rules.fair_share import FairShare
 from shared.adapters.inmemory.acts import InMemoryActs
 from shared.adapters.inmemory.blobs import InMemoryBlobs
+from shared.adapters.inmemory.children import InMemoryChildren
 from shared.adapters.inmemory.tables import Tables
 from shared.adapters.redis.bulletin import RedisBulletin
 from shared.adapters.redis.connection import Redis, open_redis
@@ -233,6 +234,7 @@ async def open_worker(redis_url: str, workspace: Path, *, latency: float, slots:
             workspace=WorkspaceFiles(workspace, {"full": FILES}),
             outlet=outlet,
             acts=InMemoryActs(Tables(clock), {}),
+            children=InMemoryChildren(Tables(clock)),
             blobs=InMemoryBlobs(Tables(clock)),
             clock=clock,
             pulse=YoungPulse(),

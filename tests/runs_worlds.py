@@ -11,6 +11,7 @@ from uuid import UUID
 
 from shared.adapters.inmemory.acts import InMemoryActs
 from shared.adapters.inmemory.blobs import InMemoryBlobs
+from shared.adapters.inmemory.children import InMemoryChildren, spawning
 from shared.adapters.inmemory.clock import ManualClock
 from shared.adapters.inmemory.fleet import InMemoryFleet
 from shared.adapters.inmemory.inbox import InMemoryInbox
@@ -19,6 +20,7 @@ from shared.adapters.inmemory.tables import Tables, as_json
 from shared.adapters.inmemory.transcripts import InMemoryTranscripts
 from shared.adapters.postgres.acts import PostgresActs
 from shared.adapters.postgres.blobs import PostgresBlobs
+from shared.adapters.postgres.children import PostgresChildren
 from shared.adapters.postgres.fleet import PostgresFleet
 from shared.adapters.postgres.history import PostgresHistory
 from shared.adapters.postgres.inbox import PostgresInbox
@@ -28,6 +30,7 @@ from shared.domain.run import Accepted, AskedApproval, Claim, ClaimRefusal, Inte
 from shared.ids import new_id
 from shared.ports.acts import Acts
 from shared.ports.blobs import Blobs
+from shared.ports.children import Children
 from shared.ports.fleet import Fleet
 from shared.ports.history import Transcripts
 from shared.ports.runs import Cached, FinishedRun, Inbox, Runs
@@ -90,7 +93,15 @@ class World(ABC):
     """A store with one living worker, ``me``; more come with ``hire``."""
 
     def __init__(
-        self, inbox: Inbox, runs: Runs, fleet: Fleet, transcripts: Memory, blobs: Blobs, *, acts: Acts
+        self,
+        inbox: Inbox,
+        runs: Runs,
+        fleet: Fleet,
+        transcripts: Memory,
+        blobs: Blobs,
+        *,
+        acts: Acts,
+        children: Children,
     ) -> None:
         self.inbox = inbox
         self.runs = runs
@@ -98,6 +109,7 @@ class World(ABC):
         self.transcripts = transcripts
         self.blobs = blobs
         self.acts = acts
+        self.children = children
         self.me = new_id()
 
     async def hire(self) -> UUID:
@@ -148,6 +160,18 @@ class World(ABC):
     @abstractmethod
     async def demand(self, run: UUID, needs: int) -> None:
         """Let a run need this version of code, as a later release would."""
+
+    @abstractmethod
+    async def needs(self, run: UUID) -> int:
+        """The version of code that a run needs."""
+
+    @abstractmethod
+    async def run_in(self, conversation: str) -> UUID:
+        """The first run of a conversation."""
+
+    @abstractmethod
+    async def principals_of_costs(self) -> set[str]:
+        """Who pays for what was booked."""
 
     @abstractmethod
     async def teach_acts(self) -> None:
@@ -221,7 +245,15 @@ class InMemoryWorld(World):
             self._fleet,
             InMemoryTranscripts(self.tables),
             InMemoryBlobs(self.tables),
-            acts=InMemoryActs(self.tables, {"echo": self._echo, "refuse": lambda context, _: {"error": "not today"}}),
+            acts=InMemoryActs(
+                self.tables,
+                {
+                    "echo": self._echo,
+                    "refuse": lambda context, _: {"error": "not today"},
+                    "spawn": spawning(self.tables),
+                },
+            ),
+            children=InMemoryChildren(self.tables),
         )
         self.echoes: list[str] = []
 
@@ -273,6 +305,16 @@ class InMemoryWorld(World):
     async def demand(self, run: UUID, needs: int) -> None:
         self.tables.runs[run].needs = needs
 
+    async def needs(self, run: UUID) -> int:
+        return self.tables.runs[run].needs
+
+    async def run_in(self, conversation: str) -> UUID:
+        found = [row for row in self.tables.runs.values() if row.conversation == conversation]
+        return min(found, key=lambda row: row.ordinal).id
+
+    async def principals_of_costs(self) -> set[str]:
+        return {row.principal for row in self.tables.costs.values()}
+
     async def everything(self) -> Mapping[str, Any]:
         return {name: repr(getattr(self.tables, name)) for name in self.tables.__slots__ if name != "clock"}
 
@@ -289,6 +331,7 @@ class PostgresWorld(World):
             PostgresHistory(database),
             PostgresBlobs(database),
             acts=PostgresActs(database),
+            children=PostgresChildren(database),
         )
 
     async def teach_acts(self) -> None:
@@ -339,6 +382,17 @@ class PostgresWorld(World):
 
     async def demand(self, run: UUID, needs: int) -> None:
         await self._database.rows("update runs set needs = %s where id = %s", (needs, run))
+
+    async def needs(self, run: UUID) -> int:
+        return int(await self._database.value("select needs from runs where id = %s", (run,)))
+
+    async def run_in(self, conversation: str) -> UUID:
+        query = "select id from runs where conversation = %s order by ordinal limit 1"
+        found: UUID = await self._database.value(query, (conversation,))
+        return found
+
+    async def principals_of_costs(self) -> set[str]:
+        return {row[0] for row in await self._database.rows("select distinct principal from costs")}
 
     async def everything(self) -> Mapping[str, Any]:
         query = "select tablename from pg_tables where schemaname = 'public' order by tablename"

@@ -28,9 +28,9 @@ class ToolUse:
 
     ``ready`` is awaited right before the tool runs, after any waiting for its turn: nothing is done on an old beat.
     ``act`` is for tools of class ``local``: it does what its name and arguments say in the transaction that stores the
-    result, and gives the text the model shall read. It raises ``ToolFailed`` where that was refused, ``LostClaim``, and
-    ``TryLater``. ``scope`` are the tools that this run may use, all of them where it is ``None``. ``principal`` and
-    ``sender`` tell for whom it runs.
+    result, and gives the text the model shall read. It raises ``ToolFailed`` where that was refused, ``ResultLater``
+    where the act was done and its result is yet to come, ``LostClaim``, and ``TryLater``. ``scope`` are the tools that
+    this run may use, all of them where it is ``None``. ``principal`` and ``sender`` tell for whom it runs.
     """
 
     run_id: UUID
@@ -81,6 +81,10 @@ class ToolFailed(Exception):
     """A tool's own refusal; the model reads ``Error: <message>``."""
 
 
+class ResultLater(Exception):
+    """The call was carried out, and a run of its own will answer it; the run that asked waits for that."""
+
+
 class Toolbox(Protocol):
     """All tools of a worker behind one door."""
 
@@ -101,7 +105,10 @@ class Toolbox(Protocol):
         ...
 
     async def use(self, call: ToolCall, use: ToolUse) -> ToolResult:
-        """Run one call. Never raises for what a tool or its arguments did: that becomes a result with ``is_error``."""
+        """Run one call. Never raises for what a tool or its arguments did: that becomes a result with ``is_error``.
+
+        Raises ``ResultLater`` when there is none yet.
+        """
         ...
 
 

@@ -14,6 +14,7 @@ from services.agent_worker.rules.fair_share import FairShare
 from services.agent_worker.rules.person import People
 from services.agent_worker.rules.recall import RecallManner
 from services.agent_worker.rules.run_loop import Limits
+from services.agent_worker.rules.spawning import SpawnTerms
 from shared.domain.delivery import LONGEST_TELEGRAM_TEXT
 from shared.domain.mcp_server import McpServer
 from shared.domain.provider import ModelSpec
@@ -26,6 +27,9 @@ LONGEST_DRAIN = timedelta(seconds=20)
 
 ALONE = "LUCYD_ALONE"
 """``<pid> <conversation>``: who has started this worker, and for which one conversation."""
+
+SUBAGENT = "subagent"
+"""The role that sub-agents use where ``[models.routing] subagent`` names none that is there."""
 
 SOURCES = ("telegram", "http", "cli", "system", "user")
 
@@ -49,6 +53,7 @@ class Settings:
     tiers: Mapping[str, TierNames]
     models: Mapping[str, ModelSpec]
     roles: Mapping[str, str]
+    spawning: SpawnTerms
     manner: Manner
     alone: Errand | None
     run_deadline: timedelta
@@ -101,6 +106,7 @@ class Settings:
             tiers={"full": full, **others},
             models=models,
             roles=roles,
+            spawning=_spawning(configuration),
             manner=Manner(
                 agent_name=configuration.agent.name,
                 silent_tokens=behavior.silent_tokens,
@@ -165,6 +171,19 @@ def _recall(configuration: Configuration) -> RecallManner:
         priority_episodes=personality.priority_episodes,
         priority_passages=personality.priority_vector,
         priority_commitments=personality.priority_commitments,
+    )
+
+
+def _spawning(configuration: Configuration) -> SpawnTerms:
+    """A sub-agent gets no more turns than its parent, whatever is configured for it."""
+    tools, most = configuration.tools, configuration.behavior.max_turns_per_message
+    named = configuration.models_routing.subagent
+    return SpawnTerms(
+        model=named if named in configuration.models else SUBAGENT if SUBAGENT in configuration.models else "primary",
+        deny=frozenset(tools.subagent_deny),
+        ask_first=frozenset(tools.ask_first),
+        max_turns=min(tools.subagent_max_turns or most, most),
+        timeout=timedelta(seconds=tools.subagent_timeout) if tools.subagent_timeout > 0 else None,
     )
 
 

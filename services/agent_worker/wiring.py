@@ -43,6 +43,7 @@ from services.agent_worker.edge.tools.remind_user import RemindUserTool
 from services.agent_worker.edge.tools.sandbox import Sandbox, find_sandbox
 from services.agent_worker.edge.tools.schedule_self_task import ScheduleSelfTaskTool
 from services.agent_worker.edge.tools.session_status import SessionStatusTool
+from services.agent_worker.edge.tools.sessions_spawn import SessionsSpawnTool
 from services.agent_worker.edge.tools.shell_process import ShellLimits
 from services.agent_worker.edge.tools.write import WriteTool
 from services.agent_worker.edge.workspace_files import WorkspaceFiles
@@ -56,6 +57,7 @@ from shared.adapters.mcp.servers import ConnectedServers
 from shared.adapters.models.open_model import open_models
 from shared.adapters.postgres.acts import PostgresActs
 from shared.adapters.postgres.blobs import PostgresBlobs
+from shared.adapters.postgres.children import PostgresChildren
 from shared.adapters.postgres.fleet import PostgresFleet, beating
 from shared.adapters.postgres.inbox import PostgresInbox
 from shared.adapters.postgres.memory import PostgresMemory
@@ -69,9 +71,13 @@ from shared.adapters.redis.colleagues import RedisColleagues
 from shared.adapters.redis.control import RedisControl
 from shared.adapters.redis.wake_ups import RedisWakeUps
 from shared.adapters.system_clock import SystemClock
+from shared.domain.child_run import MODEL_ROUTE
+from shared.domain.run import Route
 from shared.errors import ConfigError
 from shared.messages.worker_figures import WorkerFigures
 from shared.ports.mcp_servers import McpServers
+from shared.ports.model import Model
+from shared.runtime.configuration.models import EMBEDDINGS
 from shared.runtime.processors import Processors
 from shared.runtime.service import Service, StartAnew
 from shared.runtime.settings import Configuration
@@ -160,11 +166,12 @@ async def open_service(configuration: Configuration, *, wrap: Wrap = _as_it_is) 
             worker=worker,
             runs=runs,
             models=models,
-            routes={source: route_of(models[role]) for source, role in settings.roles.items()},
+            routes=_routes(settings, models),
             toolbox=wrap(_toolbox(settings, foundation, clock, plugins, servers)),
             workspace=WorkspaceFiles(settings.workspace, settings.tiers),
             outlet=outlet,
             acts=PostgresActs(foundation.database),
+            children=PostgresChildren(foundation.database),
             blobs=PostgresBlobs(foundation.database),
             clock=clock,
             pulse=pulse,
@@ -249,6 +256,12 @@ def _figures(hand: WorkInHand, memory: MindMemory, surplus: StandBack, desk: Des
     return WorkerFigures(surplus.machine, taking, hand.count, hand.slots, hand.in_line, hand.waits)
 
 
+def _routes(settings: Settings, models: Mapping[str, Model]) -> Mapping[str, Route]:
+    """By source, and one for each role that a sub-agent may be given."""
+    routes = {source: route_of(models[role]) for source, role in settings.roles.items()}
+    return routes | {f"{MODEL_ROUTE}{role}": route_of(model) for role, model in models.items()}
+
+
 def _toolbox(
     settings: Settings, foundation: Foundation, clock: SystemClock, plugins: PluginShelf, servers: McpServers
 ) -> LocalToolbox:
@@ -275,12 +288,19 @@ def _toolbox(
         ),
         PdfReadTool(paths),
         SessionStatusTool(figures),
+        SessionsSpawnTool(
+            settings.spawning,
+            roles=[role for role in settings.models if role != EMBEDDINGS],
+            offered=lambda: [spec.name for spec in toolbox.specs()],
+            output_limit=limit,
+        ),
         *_scheduling(settings, foundation, clock),
         *_memory(settings, foundation),
     )
     enabled = [tool for tool in tools if tool.spec.name in settings.tools]
     sources: Sequence[ToolSource] = [plugins.beside(tool.spec.name for tool in tools), McpTools(servers)]
-    return LocalToolbox(enabled, output_truncation=limit, max_parallel=settings.parallel_tools, sources=sources)
+    toolbox = LocalToolbox(enabled, output_truncation=limit, max_parallel=settings.parallel_tools, sources=sources)
+    return toolbox
 
 
 def _sandbox(settings: Settings) -> Sandbox:

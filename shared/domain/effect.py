@@ -18,9 +18,13 @@ Verdict = Literal["done", "not_done", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """A tool as it is offered to a model; ``input_schema`` is JSON Schema."""
+    """A tool as it is offered to a model; ``input_schema`` is JSON Schema.
+
+    ``opens``: a call may be answered by a run of its own, which the asking run waits for.
+    """
 
     name: str
     description: str
     input_schema: Mapping[str, Any]
     effect: EffectClass = "once"
+    opens: bool = False

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from shared.domain.attachment import Attachment, ReadableText, blob_blocks
 from shared.domain.chat import Message
+from shared.domain.child_run import ChildRun
 from shared.domain.money import Usage
 
 RunKind = Literal["message", "compact", "reset"]
@@ -26,9 +27,9 @@ WhenBusy = Literal["queue", "steer", "interrupt", "reject"]
 """What a message asks for when its conversation is busy: its place in the line; to be taken in between two turns of the
 run in hand; to end that run and stand first; to be refused."""
 
-WaitReason = Literal["approval", "retry"]
+WaitReason = Literal["approval", "retry", "child"]
 
-UNDERSTANDS = 3
+UNDERSTANDS = 4
 """The version of run this code can work on; a run that ``needs`` more is left to newer workers."""
 
 
@@ -243,6 +244,7 @@ class Claim:
     retries: int = 0
     suspected: int = 0
     traceparent: str | None = None
+    child: ChildRun | None = None
 
 
 ClaimRefusal = Literal["nothing", "owned", "fenced", "suspect", "alone"]
@@ -361,7 +363,7 @@ class AskedApproval:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The run gives up owner and slot until its question is answered, or for ``wake_in``.
+    """The run gives up owner and slot until its question is answered, its children have ended, or for ``wake_in``.
 
     ``retries`` counts what was tried again so far; ``parts`` are the texts that go out to the channel.
     """

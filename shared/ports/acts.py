@@ -27,13 +27,15 @@ class Act:
 class ActAnswer:
     """What came of it: ``text``, or the ``error`` for which nothing was changed.
 
-    ``wake`` are conversations that have work now, ``nudge`` channels that have something to send.
+    ``wake`` are conversations that have work now, ``nudge`` channels that have something to send. ``open``: it is
+    done, and its result comes later; whoever brings it writes it into the call.
     """
 
     text: str = ""
     error: str | None = None
     wake: Sequence[str] = ()
     nudge: Sequence[str] = ()
+    open: bool = False
 
 
 class Acts(Protocol):

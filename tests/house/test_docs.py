@@ -26,10 +26,12 @@ from services.agent_worker.edge.tools.read import ReadTool
 from services.agent_worker.edge.tools.remind_user import RemindUserTool
 from services.agent_worker.edge.tools.schedule_self_task import ScheduleSelfTaskTool
 from services.agent_worker.edge.tools.session_status import SessionStatusTool
+from services.agent_worker.edge.tools.sessions_spawn import SessionsSpawnTool
 from services.agent_worker.edge.tools.write import WriteTool
 from services.agent_worker.ports import Tool
 from services.agent_worker.rules.person import People
 from services.agent_worker.rules.recall import RecallManner
+from services.agent_worker.rules.spawning import SpawnTerms
 from shared.messages import routes
 from shared.messages.run_events import EventType
 from shared.runtime.configuration.sections.memory import Memory
@@ -196,6 +198,7 @@ def every_tool() -> list[Tool]:
         ListScheduledTool(figures, UTC),
         CancelScheduledTool(),
         SessionStatusTool(figures),
+        SessionsSpawnTool(SpawnTerms("primary"), roles=["primary"], offered=list, output_limit=tools.output_truncation),
         MemorySearchTool(figures, People(), manner=RecallManner(), default_top_k=Memory().search_top_k),
         MemoryWriteTool(People()),
         MemoryForgetTool(People()),

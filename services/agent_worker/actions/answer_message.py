@@ -9,7 +9,7 @@ from services.agent_worker.actions.ask_first import asked_first, must_ask
 from services.agent_worker.actions.ask_model import CallFailed, ask_model, route_of
 from services.agent_worker.actions.attempt import Attempt
 from services.agent_worker.actions.end_run import fail_run, finish_run
-from services.agent_worker.actions.run_tools import intents, run_tools
+from services.agent_worker.actions.run_tools import intents, opens, run_tools
 from services.agent_worker.rules.prompt import Situation, system_blocks
 from services.agent_worker.rules.run_loop import (
     CUT_NOTE,
@@ -53,11 +53,12 @@ async def answer_message(attempt: Attempt) -> bool:
 
 
 async def _work(attempt: Attempt) -> bool:
-    limits = attempt.desk.manner.limits
+    limits = attempt.limits
     system = await _system(attempt)
     interrupted: Sequence[StoredEffect] | None = attempt.claim.effects if attempt.claim.stage == "tools" else None
     while True:
-        match next_step(attempt.said, spent=attempt.cost, limits=limits):
+        await _look_into_the_purse(attempt)
+        match next_step(attempt.said, spent=attempt.spent, limits=limits):
             case AskModel(turn):
                 attempt.teller.monitor(
                     state="thinking",
@@ -70,7 +71,7 @@ async def _work(attempt: Attempt) -> bool:
                 answer, settlement = await ask_model(attempt, system, attempt.history, tools)
                 attempt.paid(settlement)
                 said = _assistant_message(answer)
-                following = next_step([*attempt.said, said], spent=attempt.cost, limits=limits)
+                following = next_step([*attempt.said, said], spent=attempt.spent, limits=limits)
                 if isinstance(following, Finish):
                     attempt.remember(said)
                     if (notice := stop_notice(answer.stop_reason)) is not None:
@@ -91,6 +92,21 @@ async def _work(attempt: Attempt) -> bool:
                     attempt.remember(absorbed)
             case Finish() as finish:
                 return await finish_run(attempt, finish, [], None)
+
+
+async def _look_into_the_purse(attempt: Attempt) -> None:
+    """Learn before a call what others have spent of the same money; nobody else is there for most runs."""
+    claim, last = attempt.claim, attempt.said[-1] if attempt.said else None
+    if attempt.limits.max_cost <= 0 or (last is not None and last["role"] == "assistant"):
+        return
+    if claim.child is not None or _has_spawned(attempt):
+        root = claim.child.root if claim.child is not None else claim.run
+        attempt.spent_beside = await attempt.desk.children.spent_beside(claim.run, root=root)
+
+
+def _has_spawned(attempt: Attempt) -> bool:
+    calls = [call for said in attempt.said if said["role"] == "assistant" for call in said.get("tool_calls", [])]
+    return opens(attempt, calls)
 
 
 async def _use_tools(
@@ -122,7 +138,8 @@ async def _system(attempt: Attempt) -> list[SystemBlock]:
             tier=claim.tier,
             contact=claim.contact,
             silent_tokens=desk.manner.silent_tokens,
-            max_turns=desk.manner.limits.max_turns,
+            max_turns=attempt.limits.max_turns,
+            subagent=claim.child is not None,
         ),
         max_tokens=desk.manner.max_system_tokens,
     )
@@ -142,7 +159,7 @@ def _assistant_message(answer: ModelAnswer) -> AssistantMessage:
 def _add_notes(attempt: Attempt, done: ToolResultsMessage) -> None:
     """What the runtime has to say goes with the last result, where it is stored and stays the same."""
     turns = sum(1 for message in attempt.said if message["role"] == "assistant")
-    note = turns_left_note(turns_made=turns, max_turns=attempt.desk.manner.limits.max_turns)
+    note = turns_left_note(turns_made=turns, max_turns=attempt.limits.max_turns)
     notes = [text for text in (note, CUT_NOTE if attempt.cut_short else None) if text]
     attempt.cut_short = False
     if notes and done["results"]:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -10,8 +10,9 @@ from uuid import UUID
 
 from services.agent_worker.actions.desk import Desk
 from services.agent_worker.actions.tell import Teller
-from services.agent_worker.ports import ToolFailed
+from services.agent_worker.ports import ResultLater, ToolFailed
 from services.agent_worker.rules.history import append_readable
+from services.agent_worker.rules.run_loop import Limits
 from shared.domain.chat import Message
 from shared.domain.effect import ToolSpec
 from shared.domain.money import Usage
@@ -69,7 +70,8 @@ class Attempt:
     that stands next was not begun, which only the attempt that intended it can know. ``results`` are those of calls
     that were done when the others of their round were stopped. ``images`` are those that the model was shown last, as
     base64 by the id of their blob; ``refused`` are the ids of those that its provider did not take. ``scope`` are the
-    tools that this run may use, all of them where it is ``None``.
+    tools that this run may use, all of them where it is ``None``. ``spent_beside`` is what other runs have paid of the
+    same money: those that this one asked for, or that it was asked for beside.
     """
 
     claim: Claim
@@ -97,6 +99,7 @@ class Attempt:
     images: Mapping[str, str] = field(default_factory=dict)
     refused: frozenset[str] = frozenset()
     scope: Collection[str] | None = None
+    spent_beside: Decimal = Decimal(0)
 
     def remember(self, message: Message) -> None:
         """A message of this run is about to be stored."""
@@ -145,6 +148,17 @@ class Attempt:
             self.step, self.keep = write.step, write.keep or self.keep
             self.teller.step_stored(write.step)
 
+    @property
+    def limits(self) -> Limits:
+        """How far this run may go."""
+        limits, child = self.desk.manner.limits, self.claim.child
+        return limits if child is None else replace(limits, max_turns=child.max_turns, shared=True)
+
+    @property
+    def spent(self) -> Decimal:
+        """What was paid of the money of this message."""
+        return self.cost + self.spent_beside
+
     def specs(self) -> Sequence[ToolSpec]:
         """The tools that this run may use."""
         return tuple(spec for spec in self.desk.toolbox.specs() if self._may_use(spec.name))
@@ -159,7 +173,8 @@ class Attempt:
     async def act(self, step: int, call_index: int, name: str, arguments: Mapping[str, Any]) -> str:
         """Do what changes Postgres alone, in one transaction with its result; the text for the model.
 
-        Raises ``ToolFailed`` where it was refused, ``LostClaim`` and ``TryLater``.
+        Raises ``ToolFailed`` where it was refused, ``ResultLater`` where its result is yet to come, ``LostClaim`` and
+        ``TryLater``.
         """
         claim, desk = self.claim, self.desk
         answer = await desk.acts.act(
@@ -171,6 +186,8 @@ class Attempt:
             desk.outlet.nudge(channel)
         if answer.error is not None:
             raise ToolFailed(answer.error)
+        if answer.open:
+            raise ResultLater
         return answer.text
 
     async def before_acting(self) -> None:

@@ -18,6 +18,7 @@ from services.agent_worker.rules.run_loop import Limits
 from shared.domain.run import Route, Settlement
 from shared.ports.acts import Acts
 from shared.ports.blobs import Blobs
+from shared.ports.children import Children
 from shared.ports.clock import Clock
 from shared.ports.model import Model
 from shared.ports.runs import Runs
@@ -80,7 +81,7 @@ class Manner:
 @dataclass(frozen=True, slots=True)
 class Desk:
     """One per worker process. ``routes`` maps a source, or a kind of run, to its model; ``image`` is for runs
-    with an image, ``*`` for the rest.
+    with an image, ``model:<role>`` for children that were asked for with that role, ``*`` for the rest.
 
     ``suspects`` is the room for runs that processes died with; ``alone``: this process was started for one such run.
     ``owed`` are calls of attempts that were lost or left, to be booked as soon as Postgres takes them.
@@ -94,6 +95,7 @@ class Desk:
     workspace: Workspace
     outlet: Outlet
     acts: Acts
+    children: Children
     blobs: Blobs
     clock: Clock
     pulse: Pulse

@@ -13,7 +13,7 @@ from services.agent_worker.actions.ask_model import left_open
 from services.agent_worker.actions.attempt import Attempt
 from services.agent_worker.rules import compaction
 from services.agent_worker.rules.history import closing_rows, unanswered_results
-from services.agent_worker.rules.run_loop import Finish, compose_reply
+from services.agent_worker.rules.run_loop import EMPTY_NOTICE, Finish, Reply, compose_reply
 from services.agent_worker.rules.silence import is_silent
 from shared.domain.chat import Message
 from shared.domain.delivery import is_carried
@@ -32,8 +32,10 @@ async def finish_run(
     """End the run with its reply; ``messages`` and ``settlement`` are of an answer that is not stored yet."""
     manner = attempt.desk.manner
     reply = compose_reply(
-        attempt.said, finish.reason, max_turns=manner.limits.max_turns, why_empty=attempt.notices[-1:]
+        attempt.said, finish.reason, max_turns=attempt.limits.max_turns, why_empty=attempt.notices[-1:]
     )
+    if attempt.claim.child is not None and reply.text == EMPTY_NOTICE:
+        reply = Reply("")  # whoever asked for it has words of its own for that
     rows = list(messages)
     if finish.unanswered is not None:
         rows.append(unanswered_results(finish.unanswered, f"Error: not run. {' '.join(reply.notices)}"))
@@ -178,4 +180,5 @@ def _session_after(attempt: Attempt) -> tuple[SessionAfter, UUID | None]:
     after = SessionAfter(
         context, attempt.model.spec.model, session.warned or warn, warning, compact_above=session.compact_above
     )
-    return after, new_id() if due and attempt.claim.kind == "message" else None
+    compacts = due and attempt.claim.kind == "message" and attempt.claim.child is None  # a child says nothing after it
+    return after, new_id() if compacts else None

@@ -10,6 +10,7 @@ import structlog
 
 from services.agent_worker.actions.desk import Desk
 from services.agent_worker.actions.heed_control import stop_cancelled
+from services.agent_worker.actions.mind_children import mind_children
 from services.agent_worker.actions.take_work import WorkInHand
 from services.agent_worker.actions.work_on import book_what_is_owed
 from shared.actions.cancel_run import end_overdue
@@ -45,6 +46,7 @@ class Rounds:
     async def sweep(self) -> None:
         """Find what nobody else would. Raises ``TryLater`` when Postgres is away; the next round goes on."""
         await self._take(await self.watch.look())
+        await mind_children(self.desk)
         await self.mind_what_is_in_hand()
         await self._take(await self._orphans())
         await end_overdue(self.runs, self.inbox, self.bulletin)

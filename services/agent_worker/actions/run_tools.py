@@ -4,16 +4,17 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
 import structlog
 
-from services.agent_worker.actions.attempt import Attempt
-from services.agent_worker.ports import ToolUse
+from services.agent_worker.actions.attempt import Attempt, Suspend
+from services.agent_worker.ports import ResultLater, ToolUse
 from services.agent_worker.rules.effects import InDoubt, after_interruption, happened
 from services.agent_worker.rules.tool_arguments import arguments_hash
 from shared.domain.chat import AssistantMessage, ToolCall, ToolResult
 from shared.domain.effect import Verdict
-from shared.domain.run import EffectResult, Intent, StoredEffect, Write
+from shared.domain.run import EffectResult, Intent, StoredEffect, Waiting, Write
 from shared.ids import new_id
 
 log = structlog.get_logger(__name__)
@@ -25,16 +26,26 @@ CALLS_END_WITHIN = timedelta(seconds=2)
 async def intents(
     attempt: Attempt, calls: Sequence[ToolCall], denials: Mapping[int, str], *, step: int
 ) -> list[Intent]:
-    """What is written down before the calls of ``step`` run; those that only read, or may not run, need nothing."""
+    """What is written down before the calls of ``step`` run; those that only read, or may not run, need nothing.
+
+    Where the run may have to wait for some of them, the results of all others must be kept, and are written down, too.
+    """
     written = []
+    may_wait = opens(attempt, calls)
     for index, call in enumerate(calls):
-        spec = attempt.spec(call["name"])
-        if spec is None or spec.effect == "read" or index in denials:
+        if index in denials or not (may_wait or _leaves_a_row(attempt, call)):
             continue
+        spec = attempt.spec(call["name"])
         proof = await attempt.desk.toolbox.prove(call, _use(attempt, index, step))
         digest = arguments_hash(call["arguments"])
-        written.append(Intent(index, call["id"], call["name"], spec.effect, digest, proof))
+        written.append(Intent(index, call["id"], call["name"], spec.effect if spec else "read", digest, proof))
     return written
+
+
+def opens(attempt: Attempt, calls: Sequence[ToolCall]) -> bool:
+    """Whether a run of its own may answer one of these calls."""
+    specs = [attempt.spec(call["name"]) for call in calls]
+    return any(spec is not None and spec.opens for spec in specs)
 
 
 async def run_tools(
@@ -43,14 +54,16 @@ async def run_tools(
     """Results in the order of the calls, and those that are still to be stored with the step.
 
     ``stored`` is ``None`` for a fresh round; for one that was interrupted, what is known of its effects. ``denials``
-    are the calls that a person did not allow.
+    are the calls that a person did not allow. Raises ``Suspend`` when some are answered by runs of their own, once all
+    others have their results.
     """
     calls = answer.get("tool_calls", [])
     known = {effect.call_index: effect for effect in stored or ()}
     await attempt.before_acting()
     attempt.unbegun = False
     attempt.teller.monitor(state="tools", tools_in_flight=",".join(call["name"] for call in calls))
-    rows = {index for index, call in enumerate(calls) if index not in denials and _leaves_a_row(attempt, call)}
+    may_wait = opens(attempt, calls)
+    rows = {i for i, call in enumerate(calls) if i not in denials and (may_wait or _leaves_a_row(attempt, call))}
     round_ = _Round(attempt, len(calls), rows, denials)
     tasks = [
         asyncio.create_task(round_.run(index, call, known.get(index), fresh=stored is None))
@@ -65,10 +78,15 @@ async def run_tools(
         await _given_up(attempt, tasks)
         attempt.results = round_.unstored
         raise
-    return results, round_.unstored
+    answered = [result for result in results if result is not None]
+    if len(answered) < len(results):
+        if round_.unstored:
+            await attempt.store(Write(id=new_id(), run=attempt.claim.run, results=round_.unstored))
+        raise Suspend(Waiting("child", retries=attempt.tried))
+    return answered, round_.unstored
 
 
-async def _given_up(attempt: Attempt, tasks: Sequence[asyncio.Task[ToolResult]]) -> None:
+async def _given_up(attempt: Attempt, tasks: Sequence[asyncio.Task[ToolResult | None]]) -> None:
     """Wait until cancelled calls are over; one that does not heed it must not hold up the end of its run."""
     _, deaf = await asyncio.wait(tasks, timeout=CALLS_END_WITHIN.total_seconds())
     if deaf:
@@ -109,7 +127,8 @@ class _Round:
         self._denials = denials
         self.unstored: list[EffectResult] = []
 
-    async def run(self, index: int, call: ToolCall, effect: StoredEffect | None, *, fresh: bool) -> ToolResult:
+    async def run(self, index: int, call: ToolCall, effect: StoredEffect | None, *, fresh: bool) -> ToolResult | None:
+        """Its result; ``None`` when that comes later."""
         if index in self._denials:
             self._open -= 1
             return _denied(call, self._denials[index])
@@ -118,7 +137,7 @@ class _Round:
             self._open -= 1
             if effect.state == "in_doubt":
                 self._attempt.notices.append(InDoubt(call["name"], call["id"]).for_person())
-            return _as_result(effect.result)
+            return self._reused(call, effect.result)
         started = self._attempt.desk.clock.monotonic()
         self._tell_start(call)
         state: str = "done"
@@ -127,11 +146,23 @@ class _Round:
         elif decision == "in_doubt":
             result, state = self._doubt(call), "in_doubt"
         else:
-            result = await self._attempt.desk.toolbox.use(call, _use(self._attempt, index, self._attempt.step))
+            try:
+                result = await self._attempt.desk.toolbox.use(call, _use(self._attempt, index, self._attempt.step))
+            except ResultLater:
+                self._open -= 1
+                return None
         self._tell_end(call, result, self._attempt.desk.clock.monotonic() - started)
         self._open -= 1
         if index in self._rows:
             await self._store(EffectResult(index, "in_doubt" if state == "in_doubt" else "done", dict(result)))
+        return result
+
+    def _reused(self, call: ToolCall, stored: Mapping[str, Any]) -> ToolResult:
+        """A result that was there before. What a child has answered is told now: nobody was there when it came."""
+        result, said = _as_result(stored), stored.get("said") or {}
+        if "run" in said:
+            self._attempt.notices.extend(said.get("notices") or ())
+            self._tell_end(call, result, said.get("ms", 0) / 1000)
         return result
 
     async def _verdict(self, call: ToolCall, effect: StoredEffect | None) -> Verdict | None:

@@ -12,6 +12,7 @@ from services.agent_worker.actions.attempt import Attempt, HandBack, Stop, Suspe
 from services.agent_worker.actions.compact_session import compact_session
 from services.agent_worker.actions.desk import Desk
 from services.agent_worker.actions.end_run import end_stopped, tell_end
+from services.agent_worker.actions.mind_children import collect_children
 from services.agent_worker.actions.remember_history import Histories, Remembered
 from services.agent_worker.actions.tell import Teller
 from services.agent_worker.rules.effects import doubts
@@ -54,6 +55,8 @@ async def work_on(claim: Claim, desk: Desk, histories: Histories, held: Remember
     except Exception:
         log.exception("run_broke", run=str(claim.run), epoch=claim.epoch)
         return await _give_up(attempt)
+    if claim.child is not None:
+        await collect_children(claim.child.parent, desk)  # it may have ended
     if claim.kind == "message" and not attempt.dropped:
         histories.keep(claim.conversation, held)
     if not more:
@@ -119,6 +122,8 @@ async def _suspend(attempt: Attempt, pause: Suspend) -> bool:
     if waiting.parts:
         desk.outlet.nudge(claim.channel)
     log.info("run_waits", run=str(claim.run), reason=waiting.reason, epoch=claim.epoch)
+    if waiting.reason == "child":  # the last of them may have ended just before this was stored
+        await collect_children(claim.run, desk)
     return False
 
 
@@ -163,6 +168,7 @@ def _attempt(claim: Claim, desk: Desk, held: Remembered, stop: Stop) -> Attempt:
         notices=[doubt.for_person() for doubt in doubts(said)],
         tried=claim.retries,
         stop=stop,
+        scope=claim.child.tools if claim.child is not None else None,
     )
 
 

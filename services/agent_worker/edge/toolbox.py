@@ -8,7 +8,16 @@ from typing import Any, TypeGuard
 
 import structlog
 
-from services.agent_worker.ports import Proof, ProvingTool, Tool, ToolFailed, ToolSource, ToolUse, Verdict
+from services.agent_worker.ports import (
+    Proof,
+    ProvingTool,
+    ResultLater,
+    Tool,
+    ToolFailed,
+    ToolSource,
+    ToolUse,
+    Verdict,
+)
 from services.agent_worker.rules.tool_arguments import checked_arguments
 from services.agent_worker.rules.tool_output import storable, truncate
 from shared.domain.chat import ToolCall, ToolResult
@@ -103,6 +112,8 @@ class LocalToolbox:
             return {"tool_use_id": call["id"], "content": self._fit(text)}
         except ToolFailed as error:
             return self._error(call, str(error))
+        except ResultLater:
+            raise
         except (LostClaim, TryLater):
             if tool.spec.effect == "local":  # it is not known whether it was done: only the run as a whole can go on
                 raise

@@ -18,6 +18,13 @@ FRAMING: Mapping[str, str] = {
 }
 
 
+SUBAGENT = (
+    "You are a sub-agent: another agent has given you one task, which is the message below. You see nothing of its "
+    "conversation and can ask nobody. Do the task with the tools you have. Your last answer is handed back as it is, "
+    "so make it complete and say plainly what you could not do."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class ContextFiles:
     """File contents by name, in the order in which they are shown."""
@@ -28,7 +35,7 @@ class ContextFiles:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What changes from message to message."""
+    """What changes from message to message. ``subagent``: another run has asked for this one."""
 
     now: datetime
     agent_name: str
@@ -37,6 +44,7 @@ class Situation:
     contact: str
     silent_tokens: Sequence[str]
     max_turns: int
+    subagent: bool = False
 
 
 def system_blocks(
@@ -72,14 +80,16 @@ def _tool_list(tools: Sequence[ToolSpec]) -> str:
 
 def _dynamic(situation: Situation) -> str:
     lines = [f"Current time: {stamp(situation.now)[1:-1]}", f"You are {situation.agent_name}."]
-    if situation.contact:
+    if situation.subagent:
+        lines.append(SUBAGENT)
+    elif situation.contact:
         lines.append(f"You are talking with: {situation.contact}")
-    if framing := FRAMING.get(situation.source):
+    if not situation.subagent and (framing := FRAMING.get(situation.source)):
         lines.append(framing)
-    if situation.tier != "full":
+    if situation.tier != "full" and not situation.subagent:
         lines.append(f"Context tier: {situation.tier}")
     lines.append("Text in [system: ...] brackets comes from the runtime and not from the person.")
-    if situation.silent_tokens:
+    if situation.silent_tokens and not situation.subagent:
         tokens = " or ".join(situation.silent_tokens)
         lines.append(f"To send nothing, reply with exactly {tokens}; such a reply is not delivered.")
     lines.append(f"You may use at most {situation.max_turns} turns for one message.")

@@ -6,6 +6,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from shared.actions.accept_message import accept_message
+from shared.domain.child_run import CHILD_CONVERSATIONS
 from shared.domain.run import IdempotencyKey, NewRun
 from shared.errors import BadInput, NotFound
 from shared.ids import new_id
@@ -69,6 +70,10 @@ async def _again(run: UUID, dead: DeadLetters, terms: Terms) -> NewRun:
         raise NotFound(UNKNOWN)
     if asked.kind != "message":
         raise BadInput(f"a {asked.kind} is not tried again: the next one is asked for when it is needed; drop it")
+    if asked.address.conversation.startswith(CHILD_CONVERSATIONS):
+        raise BadInput(
+            "a sub-agent is not tried again by itself: whoever asked for it has read that it failed; drop it"
+        )
     return NewRun(
         id=new_id(),
         address=asked.address,

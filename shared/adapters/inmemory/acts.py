@@ -25,15 +25,19 @@ class InMemoryActs:
         if conversation.epoch != act.epoch or conversation.owner != act.worker or run.state != "running":
             raise LostClaim(act.conversation)
         effect = tables.effects[act.run, act.step, act.call_index]
-        if effect.state == "intended":
+        if effect.state == "intended" and effect.result is None:
             context = {"key": f"{act.run}:{act.step}:{act.call_index}", "conversation": act.conversation}
             said = as_json(self._doing[act.name](context, act.arguments))
             content = f"Error: {said['error']}" if "error" in said else said.get("text", "")
-            effect.state = "done"
+            effect.state = "intended" if "open" in said else "done"
             effect.result = {"tool_use_id": effect.call_id, "content": content, "said": said}
             if "error" in said:
                 effect.result["is_error"] = True
         said = (effect.result or {}).get("said") or {}
         return ActAnswer(
-            said.get("text", ""), said.get("error"), tuple(said.get("wake", ())), tuple(said.get("nudge", ()))
+            said.get("text", ""),
+            said.get("error"),
+            tuple(said.get("wake", ())),
+            tuple(said.get("nudge", ())),
+            open="open" in said,
         )

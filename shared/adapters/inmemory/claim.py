@@ -12,6 +12,7 @@ from shared.adapters.inmemory.rows import ConversationRow, EffectRow, RunRow, Se
 from shared.adapters.inmemory.tables import Tables, as_json
 from shared.domain.attachment import is_image
 from shared.domain.chat import ContentBlock, UserMessage
+from shared.domain.child_run import MODEL_ROUTE, child_of
 from shared.domain.run import (
     UNDERSTANDS,
     Claim,
@@ -130,7 +131,8 @@ def _take(
     if again:
         _settle_forgotten(tables, asked, run.id)
     shown = asked.routes.get("image") if _has_image(tables, run.id) else None
-    route = shown or asked.routes.get(run.kind) or asked.routes.get(run.source) or asked.routes["*"]
+    chosen = asked.routes.get(f"{MODEL_ROUTE}{run.message.get('child', {}).get('model')}")
+    route = shown or chosen or asked.routes.get(run.kind) or asked.routes.get(run.source) or asked.routes["*"]
     if run.stage != "tools":
         tables.reserve(Reservation(asked.call_id, route), asked.worker, run.id)
     if run.waiting_since is not None and run.wait_reason != "retry":
@@ -227,6 +229,7 @@ def _brief(tables: Tables, conversation: ConversationRow, run: RunRow, session: 
         retries=run.retries,
         suspected=run.suspected,
         traceparent=run.traceparent,
+        child=child_of(run.message),
     )
 
 

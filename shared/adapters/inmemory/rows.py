@@ -124,6 +124,19 @@ class EffectRow:
 
 
 @dataclass(slots=True)
+class ChildRow:
+    """A row of ``children``."""
+
+    run: UUID
+    parent: UUID
+    root: UUID
+    step: int
+    call_index: int
+    most_characters: int
+    collected: bool = False
+
+
+@dataclass(slots=True)
 class ReservationRow:
     """A row of ``reservations``."""
 

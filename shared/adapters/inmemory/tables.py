@@ -11,6 +11,7 @@ import orjson
 from shared.adapters.inmemory.rows import (
     ApprovalRow,
     BlobRow,
+    ChildRow,
     ConversationRow,
     DeliveryMade,
     EffectRow,
@@ -65,6 +66,7 @@ class Tables:
     deliveries: list[DeliveryMade] = field(default_factory=list)
     webhooks: list[WebhookMade] = field(default_factory=list)
     blobs: dict[UUID, BlobRow] = field(default_factory=dict)
+    children: dict[UUID, ChildRow] = field(default_factory=dict)
 
     def line(self, conversation: str) -> list[RunRow]:
         """The open runs of a conversation: what was begun, then what interrupts, then the oldest."""

@@ -1,4 +1,4 @@
-"""Acts over Postgres: one function call, one commit; see ``0013_acts.sql``."""
+"""Acts over Postgres: one function call, one commit; see ``0013_acts.sql`` and ``0017_children.sql``."""
 
 from datetime import timedelta
 
@@ -36,5 +36,9 @@ class PostgresActs:
             raise LostClaim(act.conversation)
         said = row["said"] or {}
         return ActAnswer(
-            said.get("text", ""), said.get("error"), tuple(said.get("wake") or ()), tuple(said.get("nudge") or ())
+            said.get("text", ""),
+            said.get("error"),
+            tuple(said.get("wake") or ()),
+            tuple(said.get("nudge") or ()),
+            open="open" in said,
         )

@@ -10,6 +10,7 @@ from shared.adapters.postgres.documents import to_json
 from shared.adapters.postgres.pool import Database
 from shared.adapters.postgres.rows import settlement_document, write_document
 from shared.domain.chat import Message
+from shared.domain.child_run import child_of
 from shared.domain.money import Usage
 from shared.domain.run import (
     UNDERSTANDS,
@@ -30,7 +31,7 @@ from shared.errors import LostClaim
 from shared.ids import new_id
 from shared.ports.runs import Cached, FinishedRun
 
-CLAIM = "select lucyd_claim_2(%s, %s, %s, %s, %s, %s::jsonb, %s, %s, %s, %s, %s, %s)"
+CLAIM = "select lucyd_claim_3(%s, %s, %s, %s, %s, %s::jsonb, %s, %s, %s, %s, %s, %s)"
 STORE = "select lucyd_store_2(%s, %s, %s, %s::jsonb)"
 SETTLE = "select lucyd_settle(%s::jsonb)"
 HAND_BACK = "select lucyd_hand_back_2(%s, %s, %s, %s)"
@@ -293,6 +294,7 @@ def _claim(conversation: str, call_id: UUID, row: Mapping[str, Any]) -> Claim:
         retries=run["retries"],
         suspected=run["suspected"],
         traceparent=run["traceparent"],
+        child=child_of(run["message"]),
     )
 
 

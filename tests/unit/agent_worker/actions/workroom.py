@@ -130,6 +130,7 @@ class Room:
             workspace=OneFile(),
             outlet=Outlet(self.bulletin, self.runs, self.clock),
             acts=self.world.acts,
+            children=self.world.children,
             blobs=self.world.blobs,
             clock=self.clock,
             pulse=self.pulse,

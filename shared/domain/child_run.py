@@ -1,0 +1,41 @@
+"""A run that another run has asked for, and waits for: a sub-agent at work."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+CHILD_CONVERSATIONS = "system:sub:"
+"""How the conversation of a child begins; the rest is the call that it answers: ``<parent>:<step>:<index>``."""
+
+MODEL_ROUTE = "model:"
+"""How the route to the model of a role begins, for a run that was asked for with that role."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChildRun:
+    """What a child may do, as it was decided when it was spawned.
+
+    ``root`` is the run that it works for in the end: all of them spend the money of one message. ``depth`` is 1 for a
+    child of that run. ``tools`` are all that it may use.
+    """
+
+    parent: UUID
+    root: UUID
+    depth: int
+    tools: frozenset[str]
+    max_turns: int
+
+
+def child_of(message: Mapping[str, Any]) -> ChildRun | None:
+    """What the message of a run says of it, if it is a child."""
+    said = message.get("child")
+    if said is None:
+        return None
+    return ChildRun(
+        parent=UUID(said["parent"]),
+        root=UUID(said["root"]),
+        depth=said["depth"],
+        tools=frozenset(said["tools"]),
+        max_turns=said["max_turns"],
+    )
