@@ -16,6 +16,7 @@ from cli.commands.migrate import migrate
 from cli.commands.monitor import monitor
 from cli.commands.reset import reset
 from cli.commands.restart import restart
+from cli.commands.schedule import ORDERS as ABOUT_SCHEDULES
 from cli.commands.send import send
 from cli.commands.sessions import sessions
 from cli.commands.up import up
@@ -60,6 +61,7 @@ def _application() -> typer.Typer:
         application.command()(command)
     for about, orders, what in (
         ("dead", ABOUT_DEAD, "What was given up: list it, try it again, or let it be."),
+        ("schedule", ABOUT_SCHEDULES, "Reminders, tasks and messages for later: list them, cancel one."),
         ("keys", ABOUT_KEYS, "Who may come in besides the operator: make, list and revoke API keys."),
     ):
         group = typer.Typer(help=what, **manner)

@@ -271,6 +271,17 @@ DEAD: list[dict[str, Any]] = [
     },
 ]  # fmt: skip
 
+SCHEDULES: list[dict[str, Any]] = [
+    {
+        "id": f"sched-{number}", "kind": "reminder", "state": state, "text": text, "target": None,
+        "conversation": "cli", "contact": "me", "due_at": "2026-05-21T21:33:00+00:00", "attempts": 0,
+        "created_at": "2026-05-20T21:33:00+00:00", "run_id": RUN if state == "fired" else None, "reason": reason,
+    }
+    for number, state, text, reason in (
+        (3, "pending", "call mum", None), (2, "failed", "weed\x1b[2J", "no room"), (1, "fired", "tea", None)
+    )
+]  # fmt: skip
+
 STORY: dict[str, Any] = {
     "run_id": RUN, "conversation": "cli", "ordinal": 3, "kind": "message", "state": "done", "source": "cli",
     "tier": "full", "attempts": 2, "accepted_at": "2026-05-21T21:33:00+00:00",
@@ -365,6 +376,8 @@ class FakeGateway:
                 under("/cost", self._cost),
                 under("/monitor", self._monitor),
                 under("/runs/{run}/story", self._story),
+                under("/schedules", self._schedules),
+                under("/schedules/{id}", self._cancel_schedule, "DELETE"),
                 under("/dead", self._dead),
                 under("/dead/{id}", self._dead_letter),
                 under("/dead/{id}/{order}", self._decide, "POST"),
@@ -518,6 +531,18 @@ class FakeGateway:
         decided = [{"what": "approval_decided", "at": "", "after_seconds": 0.2, "tool": "exec"}] * self._answers
         finished = STORY["finished_at"] if self._ended else None
         return JSONResponse({**STORY, "state": self._state(), "finished_at": finished, "story": asked + decided})
+
+    async def _schedules(self, request: Request, _: Any) -> Response:
+        state = request.query_params.get("state")
+        return JSONResponse({"schedules": [each for each in SCHEDULES if state in {None, each["state"]}]})
+
+    async def _cancel_schedule(self, request: Request, _: Any) -> Response:
+        found = [each for each in SCHEDULES if each["id"] == request.path_params["id"]]
+        if not found:
+            return JSONResponse({"error": "nothing of that id is scheduled"}, 404)
+        if found[0]["state"] != "pending":
+            return JSONResponse({"error": "it has happened already"}, 409)
+        return JSONResponse({"cancelled": True, "id": found[0]["id"]})
 
     async def _dead(self, _: Request, __: Any) -> Response:
         return JSONResponse({"dead": DEAD})

@@ -93,6 +93,16 @@ class Gateway:
         """Let it be; asking again does nothing more."""
         return self._json("POST", f"/dead/{quote(id, safe='')}/drop", body={})
 
+    def schedules(self, state: str | None) -> list[Json]:
+        """What is to come later, of one state or of all."""
+        found = self._get("/schedules", {"limit": "200", **({"state": state} if state else {})}).get("schedules")
+        return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+    def cancel_schedule(self, id: str) -> Json:
+        """Take one back; asking again does nothing more."""
+        name = f"sched-{id}" if id.isascii() and id.isdecimal() else id
+        return self._json("DELETE", f"/schedules/{quote(name, safe='')}")
+
     def story(self, run: str) -> Json:
         """What became of a message; the run's id may be cut short."""
         return self._get(f"/runs/{quote(run, safe='')}/story")

@@ -45,6 +45,7 @@ from services.gateway.edge.plugins_api import PluginsApi
 from services.gateway.edge.records_api import RecordsApi
 from services.gateway.edge.repeats import Repeats
 from services.gateway.edge.run_control_api import RunControlApi
+from services.gateway.edge.schedules_api import SchedulesApi
 from services.gateway.edge.session_api import SessionApi
 from services.gateway.edge.story_api import StoryApi
 from services.gateway.edge.upkeep_api import UpkeepApi
@@ -66,6 +67,7 @@ from shared.adapters.postgres.outbox import PostgresOutbox
 from shared.adapters.postgres.pool import Database
 from shared.adapters.postgres.records import PostgresRecords
 from shared.adapters.postgres.runs import PostgresRuns
+from shared.adapters.postgres.schedules import PostgresSchedules
 from shared.adapters.postgres.stock import PostgresStock
 from shared.adapters.postgres.stories import PostgresStories
 from shared.adapters.postgres.webhooks import PostgresWebhooks
@@ -205,6 +207,7 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             *operator.operations(),
             *DeadApi(PostgresDeadLetters(foundation.database), inbox, wake_ups, bodies, terms).operations(),
             *StoryApi(PostgresStories(foundation.database), bodies).operations(),
+            *SchedulesApi(PostgresSchedules(foundation.database), bodies).operations(),
             *DocumentApi(lambda: operations, foundation.identity.version).operations(),
         ]
         app = gateway_app(

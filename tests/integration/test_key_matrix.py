@@ -89,6 +89,7 @@ class Others:
     session: UUID = field(default_factory=new_id)
     runs: list[UUID] = field(default_factory=list)
     webhook: UUID = field(default_factory=new_id)
+    schedule: str = ""
 
     def make(self) -> None:
         self.database.execute(
@@ -121,16 +122,26 @@ class Others:
             (self.session, self.runs[1], f'{{"role": "user", "content": "{PRIVATE}"}}'),
         )
 
+        made = self.database.execute(
+            "insert into schedules (conversation, principal, sender, contact, kind, text, due_at, look_at, made_by)"
+            " values (%s, %s, 'bob', 'Bob', 'reminder', %s, now() + interval '1 hour', now() + interval '1 hour', 'x')"
+            " returning 'sched-' || id",
+            (self.conversation, self.principal, PRIVATE),
+        ).fetchone()
+        assert made is not None
+        self.schedule = made[0]
+
     @property
     def ids(self) -> list[object]:
-        return [*self.runs, self.session, self.webhook, self.conversation, str(self.runs[1])[:12]]
+        return [*self.runs, self.session, self.webhook, self.conversation, str(self.runs[1])[:12], self.schedule]
 
     def state(self) -> list[tuple[Any, ...]]:
         """All of it that a request could change."""
         query = (
             "select r.id::text, r.state, r.finished_at from runs r where r.principal = %(p)s"
             " union all select s.id::text, coalesce(s.closed_at::text, 'open'), null from sessions s"
-            " where s.conversation = %(c)s union all select w.id::text, w.state, null from webhooks w order by 1"
+            " where s.conversation = %(c)s union all select w.id::text, w.state, null from webhooks w"
+            " union all select x.id::text, x.state, x.ended_at from schedules x order by 1"
         )
         return self.database.execute(query, {"p": self.principal, "c": self.conversation}).fetchall()
 
@@ -244,5 +255,8 @@ def test_what_is_ones_own_is_there(stack: Stack, others: Others) -> None:
         said = http.get(f"/api/v1/sessions/{others.session}/history", headers=theirs).json()["events"]
         assert [event["content"] for event in said] == [PRIVATE]
         assert str(others.session) in http.get("/api/v1/sessions", headers=theirs).text
+        (timer,) = http.get("/api/v1/schedules", headers=theirs).json()["schedules"]
+        assert (timer["id"], timer["text"]) == (others.schedule, PRIVATE)
+        assert http.delete(f"/api/v1/schedules/{others.schedule}", headers=theirs).status_code == 200
         listed = {letter["id"] for letter in http.get("/api/v1/dead", headers=theirs).json()["dead"]}
         assert listed == {str(others.runs[2]), str(others.webhook)}
