@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 from services.agent_worker.actions.desk import CompactionManner, Manner
 from services.agent_worker.edge.plugins.terms import PluginTerms, plugin_terms
+from services.agent_worker.edge.tools.web_search import BRAVE, SearchService
 from services.agent_worker.edge.workspace_files import TierNames
 from services.agent_worker.rules.exec_environment import exec_environment
 from services.agent_worker.rules.fair_share import FairShare
@@ -16,9 +17,11 @@ from services.agent_worker.rules.recall import RecallManner
 from services.agent_worker.rules.run_loop import Limits
 from services.agent_worker.rules.spawning import SpawnTerms
 from shared.domain.delivery import LONGEST_TELEGRAM_TEXT
+from shared.domain.destination import Origin, origin_of
 from shared.domain.mcp_server import McpServer
 from shared.domain.provider import ModelSpec
 from shared.domain.routing import VISION, route_model
+from shared.errors import BadInput, ConfigError
 from shared.runtime.configuration.sections.tools import Exec
 from shared.runtime.settings import Configuration
 
@@ -40,6 +43,15 @@ class Errand:
 
     parent: int
     conversation: str
+
+
+@dataclass(frozen=True, slots=True)
+class WebTerms:
+    """How the web is asked: pages, with the hosts that its operator allows beside the public ones, and searches."""
+
+    fetch_timeout: timedelta
+    fetch_allowed: frozenset[Origin]
+    search: SearchService
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +89,7 @@ class Settings:
     exec: Exec
     hidden_paths: tuple[Path, ...]
     environment: Mapping[str, str] = field(repr=False)
+    web: WebTerms
     plugins: PluginTerms
     mcp_servers: tuple[McpServer, ...]
     zone: ZoneInfo
@@ -145,6 +158,7 @@ class Settings:
             mcp_servers=configuration.mcp_servers(),
             hidden_paths=_hidden(configuration),
             environment=environment,
+            web=_web(configuration),
             plugins=plugin_terms(configuration, environment),
             zone=ZoneInfo(configuration.user.timezone),
             max_scheduled=tools.scheduling.max_scheduled,
@@ -155,6 +169,19 @@ def _hidden(configuration: Configuration) -> tuple[Path, ...]:
     """Where secrets lie that no tool has any business with."""
     dotenv = (configuration.dotenv_file,) if configuration.dotenv_file else ()
     return (configuration.data_dir, *dotenv)
+
+
+def _spawning(configuration: Configuration) -> SpawnTerms:
+    """A sub-agent gets no more turns than its parent, whatever is configured for it."""
+    tools, most = configuration.tools, configuration.behavior.max_turns_per_message
+    named = configuration.models_routing.subagent
+    return SpawnTerms(
+        model=named if named in configuration.models else SUBAGENT if SUBAGENT in configuration.models else "primary",
+        deny=frozenset(tools.subagent_deny),
+        ask_first=frozenset(tools.ask_first),
+        max_turns=min(tools.subagent_max_turns or most, most),
+        timeout=timedelta(seconds=tools.subagent_timeout) if tools.subagent_timeout > 0 else None,
+    )
 
 
 def _recall(configuration: Configuration) -> RecallManner:
@@ -174,16 +201,23 @@ def _recall(configuration: Configuration) -> RecallManner:
     )
 
 
-def _spawning(configuration: Configuration) -> SpawnTerms:
-    """A sub-agent gets no more turns than its parent, whatever is configured for it."""
-    tools, most = configuration.tools, configuration.behavior.max_turns_per_message
-    named = configuration.models_routing.subagent
-    return SpawnTerms(
-        model=named if named in configuration.models else SUBAGENT if SUBAGENT in configuration.models else "primary",
-        deny=frozenset(tools.subagent_deny),
-        ask_first=frozenset(tools.ask_first),
-        max_turns=min(tools.subagent_max_turns or most, most),
-        timeout=timedelta(seconds=tools.subagent_timeout) if tools.subagent_timeout > 0 else None,
+def _web(configuration: Configuration) -> WebTerms:
+    fetch, search = configuration.tools.web_fetch, configuration.tools.web_search
+    allowed, errors = set(), []
+    for host in fetch.allowed_hosts:
+        try:
+            allowed.add(origin_of(host))
+        except BadInput as error:
+            errors.append(f"tools.web_fetch.allowed_hosts: {host!r}: {error}.")
+    key = configuration.secret(search.api_key_env)
+    if key is not None and not (key.isascii() and key.isprintable()):
+        errors.append(f"{search.api_key_env} holds characters that no header can carry (a line break, perhaps).")
+    if errors:
+        raise ConfigError(errors)
+    return WebTerms(
+        timedelta(seconds=fetch.timeout),
+        frozenset(allowed),
+        SearchService(search.provider, search.api_url or BRAVE, key, timedelta(seconds=search.timeout)),
     )
 
 

@@ -30,29 +30,35 @@ from services.agent_worker.edge.plugins.shelf import PluginShelf, open_plugins
 from services.agent_worker.edge.toolbox import LocalToolbox
 from services.agent_worker.edge.tools.at_local_time import AtLocalTime
 from services.agent_worker.edge.tools.cancel_scheduled import CancelScheduledTool
+from services.agent_worker.edge.tools.commitment_update import CommitmentUpdateTool
 from services.agent_worker.edge.tools.edit import EditTool
 from services.agent_worker.edge.tools.exec import ExecTool
 from services.agent_worker.edge.tools.list_scheduled import ListScheduledTool
 from services.agent_worker.edge.tools.memory_forget import MemoryForgetTool
+from services.agent_worker.edge.tools.memory_get import MemoryGetTool
 from services.agent_worker.edge.tools.memory_search import MemorySearchTool
 from services.agent_worker.edge.tools.memory_write import MemoryWriteTool
 from services.agent_worker.edge.tools.paths import AllowedPaths
 from services.agent_worker.edge.tools.pdf_read import PdfReadTool
 from services.agent_worker.edge.tools.read import ReadTool
+from services.agent_worker.edge.tools.record_episode import RecordEpisodeTool
 from services.agent_worker.edge.tools.remind_user import RemindUserTool
 from services.agent_worker.edge.tools.sandbox import Sandbox, find_sandbox
 from services.agent_worker.edge.tools.schedule_self_task import ScheduleSelfTaskTool
 from services.agent_worker.edge.tools.session_status import SessionStatusTool
 from services.agent_worker.edge.tools.sessions_spawn import SessionsSpawnTool
 from services.agent_worker.edge.tools.shell_process import ShellLimits
+from services.agent_worker.edge.tools.web_fetch import WebFetchTool
+from services.agent_worker.edge.tools.web_search import WebSearchTool
 from services.agent_worker.edge.tools.write import WriteTool
 from services.agent_worker.edge.workspace_files import WorkspaceFiles
 from services.agent_worker.ports import Tool, ToolSource
 from services.agent_worker.rules.tool_output import output_limit
-from services.agent_worker.settings import ALONE, Errand, Settings
+from services.agent_worker.settings import ALONE, Errand, Settings, WebTerms
 from shared.actions.sweep import sweep_for_ever
 from shared.actions.watch_peers import PeerWatch
 from shared.adapters.foundation import Foundation, open_foundation
+from shared.adapters.http.egress import open_egress
 from shared.adapters.mcp.servers import ConnectedServers
 from shared.adapters.models.open_model import open_models
 from shared.adapters.postgres.acts import PostgresActs
@@ -72,6 +78,7 @@ from shared.adapters.redis.control import RedisControl
 from shared.adapters.redis.wake_ups import RedisWakeUps
 from shared.adapters.system_clock import SystemClock
 from shared.domain.child_run import MODEL_ROUTE
+from shared.domain.destination import origin_of
 from shared.domain.run import Route
 from shared.errors import ConfigError
 from shared.messages.worker_figures import WorkerFigures
@@ -162,12 +169,13 @@ async def open_service(configuration: Configuration, *, wrap: Wrap = _as_it_is) 
         plugins = await stack.enter_async_context(
             open_plugins(settings.plugins, output_limit=settings.output_truncation)
         )
+        web = await stack.enter_async_context(_open_web(settings.web))
         desk = Desk(
             worker=worker,
             runs=runs,
             models=models,
             routes=_routes(settings, models),
-            toolbox=wrap(_toolbox(settings, foundation, clock, plugins, servers)),
+            toolbox=wrap(_toolbox(settings, foundation, clock, plugins, servers, web=web)),
             workspace=WorkspaceFiles(settings.workspace, settings.tiers),
             outlet=outlet,
             acts=PostgresActs(foundation.database),
@@ -262,8 +270,21 @@ def _routes(settings: Settings, models: Mapping[str, Model]) -> Mapping[str, Rou
     return routes | {f"{MODEL_ROUTE}{role}": route_of(model) for role, model in models.items()}
 
 
+@contextlib.asynccontextmanager
+async def _open_web(web: WebTerms) -> AsyncIterator[Sequence[Tool]]:
+    """Each with a client of its own: what one may ask beside the public web, the other may not."""
+    async with open_egress(web.fetch_allowed) as pages, open_egress([origin_of(web.search.url)]) as searches:
+        yield WebFetchTool(pages, timeout=web.fetch_timeout), WebSearchTool(searches, web.search)
+
+
 def _toolbox(
-    settings: Settings, foundation: Foundation, clock: SystemClock, plugins: PluginShelf, servers: McpServers
+    settings: Settings,
+    foundation: Foundation,
+    clock: SystemClock,
+    plugins: PluginShelf,
+    servers: McpServers,
+    *,
+    web: Sequence[Tool],
 ) -> LocalToolbox:
     primary = settings.models["primary"]
     limit = output_limit(settings.output_truncation, primary.max_context_tokens)
@@ -288,6 +309,8 @@ def _toolbox(
         ),
         PdfReadTool(paths),
         SessionStatusTool(figures),
+        *web,
+        *_memory(settings, foundation),
         SessionsSpawnTool(
             settings.spawning,
             roles=[role for role in settings.models if role != EMBEDDINGS],
@@ -295,7 +318,6 @@ def _toolbox(
             output_limit=limit,
         ),
         *_scheduling(settings, foundation, clock),
-        *_memory(settings, foundation),
     )
     enabled = [tool for tool in tools if tool.spec.name in settings.tools]
     sources: Sequence[ToolSource] = [plugins.beside(tool.spec.name for tool in tools), McpTools(servers)]
@@ -325,15 +347,6 @@ def _sandbox(settings: Settings) -> Sandbox:
     return sandbox
 
 
-def _memory(settings: Settings, foundation: Foundation) -> Sequence[Tool]:
-    people, memory = settings.people, PostgresMemory(foundation.database)
-    return (
-        MemorySearchTool(memory, people, manner=settings.recall, default_top_k=settings.search_top_k),
-        MemoryWriteTool(people),
-        MemoryForgetTool(people),
-    )
-
-
 def _scheduling(settings: Settings, foundation: Foundation, clock: SystemClock) -> Sequence[Tool]:
     later = AtLocalTime(clock, settings.zone, most=settings.max_scheduled)
     return (
@@ -341,6 +354,18 @@ def _scheduling(settings: Settings, foundation: Foundation, clock: SystemClock) 
         ScheduleSelfTaskTool(later),
         ListScheduledTool(PostgresSchedules(foundation.database), settings.zone),
         CancelScheduledTool(),
+    )
+
+
+def _memory(settings: Settings, foundation: Foundation) -> Sequence[Tool]:
+    people, memory = settings.people, PostgresMemory(foundation.database)
+    return (
+        MemorySearchTool(memory, people, manner=settings.recall, default_top_k=settings.search_top_k),
+        MemoryGetTool(memory),
+        MemoryWriteTool(people),
+        MemoryForgetTool(people),
+        CommitmentUpdateTool(people),
+        RecordEpisodeTool(people),
     )
 
 

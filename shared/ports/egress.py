@@ -1,6 +1,6 @@
 """The one way out to addresses that nobody has checked: those of a model, a message, a document or a caller."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol
@@ -15,9 +15,9 @@ class Question:
     """One request, redirects included.
 
     Everything has to be there ``within`` that time, from the look-up to the last byte. Of a body at most ``most_bytes``
-    are taken, unpacked; the rest is left, and the answer says so. ``content_types`` are beginnings of types that are
-    taken (``"text/"``), ``""`` stands for an answer without one; ``None`` takes any. Headers and the content go to the
-    origin of ``url`` and to no other; with ``redirects`` 0 a redirect is the answer.
+    are taken, unpacked; the rest is left, and the answer says so. ``takes`` is asked for the type of an answer that
+    went well (in lower case, ``""`` where none is told); ``None`` takes any. Headers and the content go to the origin
+    of ``url`` and to no other; with ``redirects`` 0 a redirect is the answer.
     """
 
     url: str
@@ -26,7 +26,7 @@ class Question:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     content: bytes = field(default=b"", repr=False)
     most_bytes: int = LARGEST_BODY
-    content_types: tuple[str, ...] | None = None
+    takes: Callable[[str], bool] | None = None
     redirects: int = 5
 
 

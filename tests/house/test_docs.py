@@ -14,19 +14,24 @@ import pytest
 from deploy.local.launch import SERVICES
 from services.agent_worker.edge.tools.at_local_time import AtLocalTime
 from services.agent_worker.edge.tools.cancel_scheduled import CancelScheduledTool
+from services.agent_worker.edge.tools.commitment_update import CommitmentUpdateTool
 from services.agent_worker.edge.tools.edit import EditTool
 from services.agent_worker.edge.tools.exec import ExecTool
 from services.agent_worker.edge.tools.list_scheduled import ListScheduledTool
 from services.agent_worker.edge.tools.memory_forget import MemoryForgetTool
+from services.agent_worker.edge.tools.memory_get import MemoryGetTool
 from services.agent_worker.edge.tools.memory_search import MemorySearchTool
 from services.agent_worker.edge.tools.memory_write import MemoryWriteTool
 from services.agent_worker.edge.tools.paths import AllowedPaths
 from services.agent_worker.edge.tools.pdf_read import PdfReadTool
 from services.agent_worker.edge.tools.read import ReadTool
+from services.agent_worker.edge.tools.record_episode import RecordEpisodeTool
 from services.agent_worker.edge.tools.remind_user import RemindUserTool
 from services.agent_worker.edge.tools.schedule_self_task import ScheduleSelfTaskTool
 from services.agent_worker.edge.tools.session_status import SessionStatusTool
 from services.agent_worker.edge.tools.sessions_spawn import SessionsSpawnTool
+from services.agent_worker.edge.tools.web_fetch import WebFetchTool
+from services.agent_worker.edge.tools.web_search import BRAVE, SearchService, WebSearchTool
 from services.agent_worker.edge.tools.write import WriteTool
 from services.agent_worker.ports import Tool
 from services.agent_worker.rules.person import People
@@ -198,10 +203,15 @@ def every_tool() -> list[Tool]:
         ListScheduledTool(figures, UTC),
         CancelScheduledTool(),
         SessionStatusTool(figures),
+        WebFetchTool(figures, timeout=timedelta(seconds=tools.web_fetch.timeout)),
+        WebSearchTool(figures, SearchService("brave", BRAVE, None, timedelta(seconds=tools.web_search.timeout))),
         SessionsSpawnTool(SpawnTerms("primary"), roles=["primary"], offered=list, output_limit=tools.output_truncation),
         MemorySearchTool(figures, People(), manner=RecallManner(), default_top_k=Memory().search_top_k),
+        MemoryGetTool(figures),
         MemoryWriteTool(People()),
         MemoryForgetTool(People()),
+        CommitmentUpdateTool(People()),
+        RecordEpisodeTool(People()),
     ]
 
 

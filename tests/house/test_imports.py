@@ -17,7 +17,7 @@ NEVER = SDKS | {"pytest", "testcontainers", "hypothesis", "rich", "pygments", "t
 ONLY_OF = {
     "rq": {"scheduler", "indexer", "consolidator"},
     "apscheduler": {"scheduler"},
-    "httpx2": {"gateway", "telegram_bridge"},
+    "httpx2": {"agent_worker", "gateway", "telegram_bridge"},
     "pydantic": {"gateway"},
 }
 

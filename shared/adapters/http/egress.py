@@ -104,8 +104,7 @@ class HttpEgress:
 async def _taken(response: httpx2.Response, destination: Destination, question: Question) -> Answer:
     headers = {name.lower(): value for name, value in response.headers.items()}
     answer = Answer(response.status_code, destination.url, headers, b"")
-    wanted = question.content_types
-    if wanted is not None and response.is_success and not _fits(answer.content_type, wanted):
+    if question.takes is not None and response.is_success and not question.takes(answer.content_type):
         raise UnwantedContent(answer.content_type[:100])
     unpacking = Unpacking(headers.get("content-encoding", ""))
     body = bytearray()
@@ -121,10 +120,6 @@ async def _taken(response: httpx2.Response, destination: Destination, question: 
                 break
     is_cut = is_cut or not unpacking.is_whole
     return Answer(response.status_code, destination.url, headers, bytes(body[: question.most_bytes]), is_cut)
-
-
-def _fits(content_type: str, wanted: Collection[str]) -> bool:
-    return any(content_type.startswith(each) if each else not content_type for each in wanted)
 
 
 def _text(location: str) -> str:

@@ -1,6 +1,7 @@
 """A transport of httpx2 whose every connection is made by the guarded network."""
 
 import contextlib
+import functools
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from typing import cast
@@ -41,7 +42,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         kept_for: float = KEPT_FOR,
     ) -> None:
         self._pool = httpcore2.AsyncConnectionPool(
-            ssl_context=tls or httpx2.create_ssl_context(),
+            ssl_context=tls or _usual_tls(),
             max_connections=at_once,
             keepalive_expiry=kept_for,
             network_backend=network,
@@ -83,6 +84,12 @@ class _Stream(httpx2.AsyncByteStream):
     async def aclose(self) -> None:
         with _faults_of_httpx2():
             await self._pieces.aclose()
+
+
+@functools.cache
+def _usual_tls() -> ssl.SSLContext:
+    """One for all clients of the process: to read the authorities takes longer than to open everything else."""
+    return httpx2.create_ssl_context()
 
 
 @contextlib.contextmanager

@@ -79,9 +79,10 @@ class WebSearch:
 
 @dataclass(frozen=True, slots=True)
 class WebFetch:
-    """``[tools.web_fetch]``."""
+    """``[tools.web_fetch]``. ``allowed_hosts`` (``host:port``, or URLs) are asked wherever they are."""
 
     timeout: Seconds = 15.0
+    allowed_hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
