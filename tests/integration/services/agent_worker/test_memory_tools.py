@@ -11,9 +11,12 @@ import psycopg
 import pytest
 
 from services.agent_worker.edge.toolbox import LocalToolbox
+from services.agent_worker.edge.tools.commitment_update import CommitmentUpdateTool
 from services.agent_worker.edge.tools.memory_forget import MemoryForgetTool
+from services.agent_worker.edge.tools.memory_get import MemoryGetTool
 from services.agent_worker.edge.tools.memory_search import MemorySearchTool
 from services.agent_worker.edge.tools.memory_write import MemoryWriteTool
+from services.agent_worker.edge.tools.record_episode import RecordEpisodeTool
 from services.agent_worker.ports import Tool, ToolFailed, ToolUse
 from services.agent_worker.rules.person import People
 from services.agent_worker.rules.recall import NOTHING_FOUND, RecallManner
@@ -51,6 +54,9 @@ class Agent:
             MemoryWriteTool(people),
             MemoryForgetTool(people),
             MemorySearchTool(memory, people, manner=manner, default_top_k=10),
+            MemoryGetTool(memory),
+            CommitmentUpdateTool(people),
+            RecordEpisodeTool(people),
         ]
 
     async def __call__(self, tool: str, who: tuple[str, str, str] = OWNER, **arguments: Any) -> str:
@@ -69,6 +75,22 @@ class Agent:
             raise ToolFailed(said["error"])
         text: str = said["text"]
         return text
+
+    async def promise(self, person: str, what: str, deadline: str | None = None) -> int:
+        """A commitment, as it is drawn out of a conversation."""
+        await self.database.rows("insert into persons (id) values (%s) on conflict do nothing", (person,))
+        number: int = await self.database.value(
+            "insert into commitments (person, who, what, deadline) values (%s, 'I', %s, %s::timestamptz) returning id",
+            (person, what, deadline),
+        )
+        return number
+
+    async def index(self, path: str, *chunks: tuple[int, int, str]) -> None:
+        """A file of the workspace as the indexer leaves it."""
+        firsts, lasts, texts = (list(column) for column in zip(*chunks, strict=True))
+        ids = [str(number) for number in range(len(chunks))]
+        put = "select lucyd_put_file(%s, 'x', 1, now(), 'test', %s::int[], %s::int[], %s::text[], %s::text[])"
+        await self.database.rows(put, (path, firsts, lasts, ids, texts))
 
 
 @pytest.fixture
@@ -282,3 +304,161 @@ async def test_identities_that_were_linked_have_one_memory(agent: Agent, databas
     assert "Assam" in await agent("memory_search", CARL, query="user")
     assert (await agent("memory_write", CARL, entity="user", attribute="tea", value="Oolong")).endswith("(was: Assam)")
     assert await database.rows("select person, linked from identities where name = 'telegram:77'") == [("owner", True)]
+
+
+async def test_an_episode_is_recorded_once_and_found_by_its_words(agent: Agent, database: Database) -> None:
+    """What was talked about in May is asked for in autumn."""
+    trip: dict[str, Any] = {
+        "summary": "We planned the  trip to Lisbon.\n It will be warm.",
+        "topics": ["travel", " "],
+        "decisions": ["leave on Friday"],
+        "emotional_tone": "excited",
+    }
+    assert await agent("record_episode", **trip) == "Recorded: episode #1"
+    assert await agent("record_episode", **trip) == "Already recorded: episode #1"
+    assert await agent("record_episode", summary="We talked of nothing but the weather.") == "Recorded: episode #2"
+    told = "select session::text, participants, topics, decisions, emotional_tone from episodes order by id"
+    assert await database.rows(told) == [
+        (agent.session, ["Anna"], ["travel"], ["leave on Friday"], "excited"),
+        (agent.session, ["Anna"], [], [], "neutral"),
+    ]
+    for query in ("lisbon", "When do we leave?", "Friday", "travel plans"):
+        found = await agent("memory_search", query=query)
+        assert "[Recent conversations]" in found, query
+        assert "We planned the trip to Lisbon. It will be warm. (tone: excited)" in found
+        assert "weather" not in found
+    assert await agent("memory_search", BERTA, query="lisbon") == NOTHING_FOUND
+    assert await agent("record_episode", BERTA, **trip) == "Recorded: episode #3"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "refusal"),
+    [
+        ({"summary": "Hi there."}, "this is trivial: a summary of less than 20 characters is not worth keeping"),
+        ({"summary": " " * 40}, "this is trivial: a summary of less than 20 characters is not worth keeping"),
+        ({"summary": "s" * 4001}, "'summary' must have at most 4000 characters, not 4001"),
+        ({"summary": "s" * 30, "topics": ["t"] * 21}, "'topics' must have at most 20 items, not 21"),
+        ({"summary": "s" * 30, "decisions": ["t" * 301]}, "each of 'decisions' must have at most 300 characters"),
+        (
+            {"summary": "s" * 30, "emotional_tone": "t" * 101},
+            "'emotional_tone' must have at most 100 characters, not 101",
+        ),
+        (
+            {"summary": "s" * 30, "topics": "t"},
+            "Invalid arguments for 'record_episode': 'topics' must be an array, not a string",
+        ),
+    ],
+)
+async def test_what_is_no_episode_is_refused(
+    agent: Agent, database: Database, arguments: dict[str, Any], refusal: str
+) -> None:
+    """Small talk would bury the rest."""
+    assert await agent("record_episode", **arguments) == f"Error: {refusal}"
+    assert await database.value("select count(*) from episodes") == 0
+
+
+async def test_open_commitments_are_always_told_and_end_once(agent: Agent, database: Database) -> None:
+    """Whatever is asked for: a promise must not depend on the right word."""
+    late = await agent.promise("owner", "water the plants")
+    soon = await agent.promise("owner", "call Tom", "2026-06-01 10:00+00")
+    found = await agent("memory_search", query="unrelated")
+    block = f"[Open commitments]\n  #{soon} - I: call Tom (by 2026-06-01)\n  #{late} - I: water the plants\n"
+    assert found.startswith(block)
+    update: dict[str, Any] = {"commitment_id": soon, "status": "done"}
+    assert await agent("commitment_update", **update) == f"Commitment #{soon} marked as done"
+    assert await agent("commitment_update", **update) == f"No open commitment found with ID #{soon}"
+    assert "call Tom" not in await agent("memory_search", query="unrelated")
+    assert await database.value("select status from commitments where id = %s", (soon,)) == "done"
+
+
+@pytest.mark.parametrize("number", [0, -1, 10**30, 12345])
+async def test_a_commitment_that_is_not_there_is_told(agent: Agent, number: int) -> None:
+    """Models make numbers up, of any length."""
+    said = await agent("commitment_update", commitment_id=number, status="done")
+    assert said.startswith("No open commitment found with ID #")
+    wrong = await agent("commitment_update", commitment_id=1, status="open")
+    assert wrong == (
+        "Error: Invalid arguments for 'commitment_update': 'status' must be one of done, expired, cancelled"
+    )
+
+
+async def test_nobody_sees_or_ends_what_another_person_was_promised(agent: Agent, database: Database) -> None:
+    """Numbers can be guessed."""
+    number = await agent.promise("owner", "call Tom")
+    assert await agent("memory_search", BERTA, query="Tom") == NOTHING_FOUND
+    for who in (BERTA, CARL):
+        said = await agent("commitment_update", who, commitment_id=number, status="cancelled")
+        assert said == f"No open commitment found with ID #{number}"
+    assert await database.value("select status from commitments") == "open"
+
+
+async def test_passages_of_files_are_found_best_first_by_everybody(agent: Agent) -> None:
+    """The workspace is the agent's."""
+    await agent.index(
+        "MEMORY.md", (1, 2, "# Notes\nThe kettle is blue."), (2, 3, "The kettle is blue.\nTom has a cat.")
+    )
+    await agent.index("memory/2026-05-21.md", (1, 1, "The cat of Tom is called Tomcat; the cat is old."))
+    for who in (OWNER, BERTA, CARL):
+        found = await agent("memory_search", who, query="Where is Tom's CAT?")
+        assert found.splitlines()[:3] == [
+            "[Memory search]",
+            "  memory/2026-05-21.md:1-1 \u2014 The cat of Tom is called Tomcat; the cat is old.",
+            "  MEMORY.md:2-3 \u2014 Tom has a cat.",
+        ]
+    one = await agent("memory_search", query="cat", top_k=-5)
+    assert one.count("\u2014") == 1
+    assert (await agent("memory_search", query="cat", top_k=10**9)).count("\u2014") == 2
+
+
+async def test_many_passages_leave_room_for_what_is_known(agent: Agent) -> None:
+    """The budget is the model's window; facts come last in it, and still come."""
+    await agent.index("MEMORY.md", *[(number, number, f"cat {number} " + "x" * 150) for number in range(1, 101)])
+    await agent("memory_write", entity="user", attribute="cat", value="Tom")
+    found = await agent("memory_search", query="cat", top_k=100)
+    assert "user \u2014 cat: Tom" in found
+    assert "[Memory loaded: Memory search, Known facts | " in found
+    assert found.splitlines()[-1].startswith("[Cut (over budget): Memory search (")
+
+
+async def test_words_of_other_scripts_are_found(agent: Agent) -> None:
+    """People write as they speak."""
+    await agent.index(
+        "MEMORY.md",
+        (
+            1,
+            4,
+            "\u6771\u4eac\u30bf\u30ef\u30fc\u3078\u884c\u304f\n\u0418\u0420\u0418\u041d\u0410\nStra\u00dfe\n\u0130stanbul",
+        ),
+    )
+    for query in ("\u6771\u4eac", "\u0438\u0440\u0438\u043d\u0430", "STRASSE", "istanbul"):
+        assert "MEMORY.md:1-4" in await agent("memory_search", query=query), query
+
+
+async def test_a_file_is_read_by_its_lines(agent: Agent) -> None:
+    """From the index, with each line once."""
+    lines = [f"line {number}" for number in range(1, 101)]
+    chunks = [(first, first + 11, "\n".join(lines[first - 1 : first + 11])) for first in range(1, 90, 10)]
+    await agent.index("memory/a.md", *chunks)
+    start = await agent("memory_get", file_path="./memory/a.md")
+    assert start.splitlines() == [*lines[:52], "[memory/a.md, lines 1-52]"]
+    part = await agent("memory_get", file_path="memory/a.md", start_line=30, end_line=31)
+    assert part.splitlines() == [*lines[20:42], "[memory/a.md, lines 21-42]"]
+    rest = await agent("memory_get", file_path="memory/a.md", start_line=80)
+    assert rest.splitlines()[-2:] == ["line 92", "[memory/a.md, lines 71-92]"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"file_path": "absent.md"}, "No chunks found for absent.md lines 0-50"),
+        ({"file_path": "a.md", "start_line": 7}, "No chunks found for a.md lines 7-57"),
+        ({"file_path": "../a.md", "end_line": 10**40}, "No chunks found for ../a.md lines 0-2147483647"),
+        ({"file_path": "\x00'%s", "start_line": -3}, "No chunks found for \ufffd'%s lines 0-50"),
+        ({"file_path": "a.md", "start_line": 5, "end_line": 5}, "Error: 'end_line' must be greater than 'start_line'"),
+        ({}, "Error: Invalid arguments for 'memory_get': missing required argument 'file_path'"),
+    ],
+)
+async def test_lines_that_are_not_there_are_told(agent: Agent, arguments: dict[str, Any], said: str) -> None:
+    """Not an empty text, which would read like an empty file."""
+    await agent.index("a.md", (1, 2, "a\nb"))
+    assert await agent("memory_get", **arguments) == said
