@@ -11,6 +11,7 @@ import pytest
 from shared.adapters.postgres.pool import Database
 from shared.adapters.postgres.schedules import PostgresSchedules
 from shared.adapters.postgres.upkeep import PostgresUpkeep
+from shared.domain.child_run import CHILD_CONVERSATIONS
 from shared.domain.schedule import Schedule
 from shared.ids import new_id
 from shared.ports.records import Whose
@@ -20,6 +21,10 @@ OPERATOR = Whose("key:default", keyless=True)
 CHAT = "person:telegram:1"
 CONVERSATION = """
 insert into conversations (key, channel, principal, contact) values (%s, %s, %s, 'Somebody') on conflict do nothing
+"""
+RUN = """
+insert into runs (id, conversation, ordinal, kind, state, source, tier, principal, sender, message, deadline_at)
+values (%s, %s, 1, 'message', 'running', 'http', 'full', 'key:ann', 'x', '{}', now())
 """
 
 
@@ -97,6 +102,32 @@ async def test_a_given_time_is_kept_to_the_second(house: House) -> None:
     """A reminder is for a time of the clock, and not for so many seconds from now."""
     at = datetime(2027, 3, 1, 8, 30, tzinfo=UTC)
     assert (await house.one(await house.make(due_at=at.isoformat()))).due_at == at
+
+
+async def test_what_a_sub_agent_schedules_comes_to_whoever_it_works_for(house: House) -> None:
+    """In its own conversation nobody listens."""
+    await house.make()
+    root, child, between = new_id(), new_id(), new_id()
+    conversation = f"{CHILD_CONVERSATIONS}{between}:1:0"
+    await house.database.rows(CONVERSATION, (conversation, "system", "key:ann"))
+    for run, where in ((root, "http:key:ann:x"), (child, conversation)):
+        await house.database.rows(RUN, (run, where))
+    await house.database.rows(
+        "insert into children (run, parent, root, step, call_index, most_characters) values (%s, %s, %s, 1, 0, 1000)",
+        (child, between, root),
+    )
+    whose = {"principal": "key:ann", "sender": "subagent", "contact": "sub"}
+    context = {"key": "k", "conversation": conversation, "run": str(child), **whose}
+    given = {"kind": "reminder", "text": "by a child", "delay": 60, "most": 5, "told": "x"}
+    parameters = (orjson.dumps(context).decode(), orjson.dumps(given).decode())
+    await house.database.value("select lucyd_act_schedule(%s::jsonb, %s::jsonb)", parameters)
+    made = (await house.schedules.listed(ANN, state=None, limit=1))[0]
+    assert (made.text, made.conversation, made.sender, made.contact) == (
+        "by a child",
+        "http:key:ann:x",
+        "x",
+        "Somebody",
+    )
 
 
 async def test_calls_at_the_same_time_do_not_pass_the_limit_together(house: House) -> None:
@@ -201,12 +232,7 @@ async def test_a_run_sees_what_is_pending_of_its_principal(house: House) -> None
     await house.schedules.fail(failed, reason="no room")
     await house.cancel(await house.make(delay=5))
     run = new_id()
-    await house.database.rows(
-        "insert into runs (id, conversation, ordinal, kind, state, source, tier, principal, sender, message,"
-        " deadline_at)"
-        " values (%s, 'http:key:ann:x', 1, 'message', 'running', 'http', 'full', 'key:ann', 'x', '{}', now())",
-        (run,),
-    )
+    await house.database.rows(RUN, (run, "http:key:ann:x"))
     assert [each.id for each in await house.schedules.of_run(run)] == [first, second, failed]
     assert await house.schedules.of_run(new_id()) == []
 

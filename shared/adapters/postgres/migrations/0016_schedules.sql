@@ -28,14 +28,29 @@ create index schedules_ended on schedules (ended_at) where ended_at is not null;
 
 -- The act of the tools that schedule: `kind`, `text`, `due_at` or `delay` (seconds from now), `most` (how many may be pending),
 -- `target` and `place` of a message, and `told`, what the model reads behind the name. One principal's acts take turns here, so
--- calls that come at the same time can't pass the limit together.
+-- calls that come at the same time can't pass the limit together. What a sub-agent schedules comes in the conversation of the
+-- run that it works for in the end (0017): nobody listens in its own.
 create function lucyd_act_schedule(p_context jsonb, p_arguments jsonb) returns jsonb language plpgsql as $$
 declare
   v_principal text := p_context ->> 'principal';
   v_due timestamptz := coalesce((p_arguments ->> 'due_at')::timestamptz,
                                 now() + (p_arguments ->> 'delay')::double precision * interval '1 second');
+  v_conversation text := p_context ->> 'conversation';
+  v_sender text := p_context ->> 'sender';
+  v_contact text := p_context ->> 'contact';
+  v_root record;
   v_id bigint;
 begin
+  if starts_with(v_conversation, 'system:sub:') then
+    select r.conversation, r.sender, c.contact into v_root
+      from children k join runs r on r.id = k.root join conversations c on c.key = r.conversation
+      where k.run = (p_context ->> 'run')::uuid;
+    if found then
+      v_conversation := v_root.conversation;
+      v_sender := v_root.sender;
+      v_contact := v_root.contact;
+    end if;
+  end if;
   perform pg_advisory_xact_lock(hashtext('lucyd_act_schedule'), hashtext(v_principal));
   if (select count(*) from schedules where principal = v_principal and state = 'pending')
      >= (p_arguments ->> 'most')::bigint then
@@ -43,8 +58,8 @@ begin
                                               p_arguments ->> 'most'));
   end if;
   insert into schedules (conversation, principal, sender, contact, kind, target, place, text, due_at, look_at, made_by)
-    values (p_context ->> 'conversation', v_principal, p_context ->> 'sender', p_context ->> 'contact', p_arguments ->> 'kind',
-            p_arguments ->> 'target', p_arguments ->> 'place', p_arguments ->> 'text', v_due, v_due, p_context ->> 'key')
+    values (v_conversation, v_principal, v_sender, v_contact, p_arguments ->> 'kind', p_arguments ->> 'target',
+            p_arguments ->> 'place', p_arguments ->> 'text', v_due, v_due, p_context ->> 'key')
     returning id into v_id;
   return jsonb_build_object('text', format('Scheduled sched-%s: %s', v_id, p_arguments ->> 'told'));
 end $$;
