@@ -12,6 +12,7 @@ from cli.commands.dead import ORDERS as ABOUT_DEAD
 from cli.commands.doctor import doctor
 from cli.commands.history import history
 from cli.commands.keys import ORDERS as ABOUT_KEYS
+from cli.commands.mcp import ORDERS as ABOUT_MCP
 from cli.commands.migrate import migrate
 from cli.commands.monitor import monitor
 from cli.commands.reset import reset
@@ -63,6 +64,7 @@ def _application() -> typer.Typer:
         ("dead", ABOUT_DEAD, "What was given up: list it, try it again, or let it be."),
         ("schedule", ABOUT_SCHEDULES, "Reminders, tasks and messages for later: list them, cancel one."),
         ("keys", ABOUT_KEYS, "Who may come in besides the operator: make, list and revoke API keys."),
+        ("mcp", ABOUT_MCP, "Servers of the Model Context Protocol: list their tools, check them; or be one."),
     ):
         group = typer.Typer(help=what, **manner)
         for name, order in orders.items():

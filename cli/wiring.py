@@ -1,13 +1,19 @@
 """The adapters of those commands that work without a gateway."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from importlib.resources import files
+from typing import TypeVar
+
+import structlog
 
 from cli.edge.postgres_probe import look_at_postgres
 from cli.rules.diagnosis import Finding, on_postgres
 from cli.rules.failure import Failure
+from shared.adapters.mcp.servers import ConnectedServers
 from shared.adapters.postgres.api_keys import PostgresApiKeys
 from shared.adapters.postgres.migrate import migrate
 from shared.adapters.postgres.pool import conninfo, open_database
@@ -15,13 +21,18 @@ from shared.adapters.postgres.unreachable import address_of as postgres_address
 from shared.adapters.postgres.unreachable import reason_of as postgres_reason
 from shared.adapters.redis.connection import address_of as redis_address
 from shared.adapters.redis.connection import check_server, open_redis, reason_of
+from shared.domain.mcp_server import McpServer
 from shared.errors import ConfigError, TryLater
 from shared.ports.api_keys import ApiKeys
+from shared.ports.mcp_servers import McpServers
 
 _MEND_POSTGRES = "start the server, or correct LUCYD_DATABASE_URL"
 _MEND_REDIS = "start the server, or correct LUCYD_REDIS_URL"
 _ASK_WITHIN_SECONDS = 10
 _KEYS_WITHIN = timedelta(seconds=5)
+_TO_LOAD = timedelta(seconds=10)
+
+Answer = TypeVar("Answer")
 
 
 def bring_up_to_date(database_url: str) -> list[str]:
@@ -44,6 +55,26 @@ def with_keys(database_url: str, act: Callable[[ApiKeys], Awaitable[None]]) -> N
         raise Failure(
             f"Postgres at {postgres_address(database_url)} does not answer: {fault}; {_MEND_POSTGRES}."
         ) from fault
+
+
+def with_mcp_servers(servers: Sequence[McpServer], act: Callable[[McpServers], Answer]) -> Answer:
+    """Connect with servers as a worker does, and do something once each has been tried."""
+    # What a server says of itself is told by the command, and not by a log in the midst of it.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    longest = max((server.start_timeout for server in servers), default=timedelta())
+
+    async def acting() -> Answer:
+        connected = ConnectedServers(servers)
+        living = asyncio.create_task(connected.live())
+        try:
+            with contextlib.suppress(TimeoutError):
+                await connected.tried(longest + _TO_LOAD)
+            return act(connected)
+        finally:
+            living.cancel()
+            await asyncio.wait({living})
+
+    return asyncio.run(acting())
 
 
 def examine_postgres(database_url: str) -> list[Finding]:

@@ -1,5 +1,8 @@
 """What a failed connection is called in a sentence that a person can do something with."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import httpx2
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
@@ -21,7 +24,9 @@ def _program(what: str, server: McpServer) -> str:
     return f"the program {server.command[0]!r} {what}" if server.command else what
 
 
-_SAID = (
+_Say = Callable[[Any, McpServer], str]
+
+_SAID: Sequence[tuple[type[BaseException], _Say]] = (
     (TimeoutError, lambda _, server: f"it did not answer within {server.start_timeout.total_seconds():g} s"),
     (NotADirectoryError, lambda _, server: f"there is no folder {server.folder} to start it in"),
     (FileNotFoundError, lambda _, server: _not_found(server)),
@@ -31,8 +36,12 @@ _SAID = (
     (httpx2.HTTPError, lambda fault, _: f"the connection broke: {type(fault).__name__}"),
     (OSError, lambda fault, server: _program(f"can't be started: {fault.strerror}", server)),
     (ValidationError, lambda *_: "it answers with what is no MCP message"),
-    (MCPError, lambda fault, _: fault.error.message),
+    (MCPError, lambda fault, _: _ended(fault.error.message)),
 )
+
+
+def _ended(message: str) -> str:
+    return "the connection ended" if message == "Connection closed" else message
 
 
 def _not_found(server: McpServer) -> str:

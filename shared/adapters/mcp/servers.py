@@ -55,6 +55,14 @@ class ConnectedServers:
             for connection in self._connections.values():
                 await connection.tried.wait()
 
+    @property
+    def told(self) -> str:
+        """All of them in a line, for the monitor."""
+        return ", ".join(
+            f"{state.name} {state.condition}" + (f" {state.tools}" if state.condition == "up" else "")
+            for state in self.states()
+        )
+
     def states(self) -> Sequence[ServerState]:
         """How each is doing, in the order of their names."""
         return [self._state(server) for server in self._servers]
