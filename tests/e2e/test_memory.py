@@ -116,7 +116,8 @@ async def test_episodes_commitments_and_files_over_the_wire(stack: Stack, http: 
     execute(
         stack.database_url,
         "insert into commitments (person, who, what) values ('owner', 'I', 'book the hotel')",
-        "select lucyd_put_file('MEMORY.md', 'x', 1, now(), '', '{1}', '{2}', '{x}', array['Lisbon' || chr(10) || 'hat'])",
+        "select lucyd_put_file('MEMORY.md', 'x', 1, now(), '', '{1}', '{2}', '{x}',"
+        " array['Lisbon' || chr(10) || 'hat'])",
     )
     found = await use(http, "memory_search", query="Lisbon?")
     headers = [line for line in found.splitlines() if line.startswith("[")]
