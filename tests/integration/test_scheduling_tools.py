@@ -112,6 +112,26 @@ def test_what_is_scheduled_is_listed_fires_and_can_be_cancelled(stack: Stack) ->
         assert results(http, "list") == ["Nothing is scheduled."]
 
 
+CHAT = """
+with c as (insert into conversations (key, channel, principal, contact)
+           values ('telegram:1', 'telegram', 'person:telegram:1', 'Ann') returning key)
+insert into schedules (conversation, principal, sender, contact, kind, text, due_at, look_at, made_by)
+select key, 'person:telegram:1', '1', 'Ann', 'reminder', 'call mum', now(), now(), 'x' from c
+"""
+GOES_OUT = "select body ->> 'text' from deliveries where conversation = 'telegram:1' and channel = 'telegram'"
+
+
+def test_what_the_agent_says_to_a_reminder_goes_out_to_the_chat(stack: Stack) -> None:
+    """Nobody fetches a reply that nobody has asked for."""
+    stack.workers()
+    with psycopg.connect(stack.database_url, autocommit=True) as database:
+        database.execute(CHAT)
+        stack.start("scheduler")
+        wait_until(lambda: database.execute(GOES_OUT).fetchall(), "the reply goes out")
+        ((text,),) = database.execute(GOES_OUT).fetchall()
+    assert "[Reminder] call mum" in text
+
+
 def fired(database: psycopg.Connection) -> list[str]:
     return [row[0] for row in database.execute("select state from schedules order by id").fetchall()]
 

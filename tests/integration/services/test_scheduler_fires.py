@@ -115,6 +115,30 @@ async def test_a_scheduler_killed_between_accept_and_mark_fires_once(
     assert keys == [("schedule", str(id))]
 
 
+async def test_however_often_the_leader_is_killed_each_fires_once(
+    surroundings: Surroundings, database: Database
+) -> None:
+    """Between any two of its steps, as it happens: what was begun is gone on with, and nothing is begun twice."""
+    number = 600
+    for each in range(number):
+        await due(database, f"n{each}", conversation=f"http:ann:{each % 40}")
+    for least in (1, 200, 400):
+        async with started("scheduler", surroundings) as scheduler:
+
+            async def enough(least: int = least) -> bool:
+                return await runs(database) >= least
+
+            await until(enough, 40, scheduler.said)
+            scheduler.process.kill()
+            await scheduler.process.wait()
+    async with started("scheduler", surroundings) as heir:
+        await until(all_fired(database, number), 60, heir.said)
+        assert await heir.stop() == 0
+    assert await runs(database) == number
+    same = "select count(*) from schedules s join runs r on r.id = s.run and r.conversation = s.conversation"
+    assert await database.value(same) == number
+
+
 async def test_what_fell_due_while_nobody_led_comes_once_and_says_how_late(
     surroundings: Surroundings, database: Database
 ) -> None:
