@@ -13,6 +13,7 @@ from services.gateway.rules.attachments import AttachmentLimits
 from services.gateway.rules.webhook_signature import FORM, read_secrets
 from shared.actions.keep_door import Bounds
 from shared.domain.attachment import ReadableText
+from shared.domain.destination import origin_of, refusal_of
 from shared.domain.provider import ModelSpec
 from shared.errors import ConfigError
 from shared.ports.webhooks import CALLBACK
@@ -146,6 +147,8 @@ def _callback(configuration: Configuration) -> Callback | None:
     secrets = _signing_secrets(configuration, errors)
     if token is not None and not (token.isascii() and token.isprintable()):
         errors.append(f"{http.callback_token_env} holds characters that no header can carry (a line break, perhaps).")
+    if refusal := refusal_of(origin_of(http.callback_url), is_allowed=True):
+        errors.append(f"http.callback_url: {refusal}.")
     if errors:
         raise ConfigError(errors)
     if token is None and http.callback_token_env:

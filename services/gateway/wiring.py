@@ -23,7 +23,7 @@ from services.gateway.actions.watch_keys import Stays
 from services.gateway.actions.watch_runs import RunWatch
 from services.gateway.edge.app import gateway_app
 from services.gateway.edge.bodies import Bodies
-from services.gateway.edge.callback import open_callback
+from services.gateway.edge.callback import AT_ONCE, KEPT_FOR, Callback, may_be_proxied, open_callback
 from services.gateway.edge.chat_api import ChatApi
 from services.gateway.edge.dead_api import DeadApi
 from services.gateway.edge.document_api import DocumentApi
@@ -49,15 +49,19 @@ from services.gateway.edge.schedules_api import SchedulesApi
 from services.gateway.edge.session_api import SessionApi
 from services.gateway.edge.story_api import StoryApi
 from services.gateway.edge.upkeep_api import UpkeepApi
+from services.gateway.ports import Courier
 from services.gateway.settings import LOOPBACK, Settings, no_open_door
 from shared.actions.keep_door import Doorkeeper
 from shared.adapters.foundation import open_foundation
+from shared.adapters.http.guarded_network import GuardedNetwork
+from shared.adapters.http.guarded_transport import GuardedTransport
 from shared.adapters.http.health import readiness
 from shared.adapters.http.listening import given_listener, listen
 from shared.adapters.http.metrics_page import MEDIA_TYPE
 from shared.adapters.http.patience import Patience
 from shared.adapters.http.serve import serving
 from shared.adapters.inmemory.windows import InMemoryWindows
+from shared.adapters.models.sender import is_proxied
 from shared.adapters.postgres.answers import PostgresAnswers
 from shared.adapters.postgres.api_keys import PostgresApiKeys
 from shared.adapters.postgres.dead_letters import PostgresDeadLetters
@@ -81,6 +85,7 @@ from shared.adapters.redis.shared_line import SharedLine
 from shared.adapters.redis.wake_ups import RedisWakeUps
 from shared.adapters.redis.windows import RedisWindows
 from shared.adapters.system_clock import SystemClock
+from shared.domain.destination import origin_of
 from shared.ports.clock import Clock
 from shared.ports.webhooks import CALLBACK
 from shared.runtime.service import Service
@@ -227,7 +232,7 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
         if settings.callback is not None:
             sender = WebhookSender(
                 PostgresWebhooks(foundation.database),
-                {CALLBACK: await stack.enter_async_context(open_callback(settings.callback, clock))},
+                {CALLBACK: await stack.enter_async_context(_open_courier(settings.callback, clock))},
                 clock,
                 me=foundation.identity.id,
                 stale=max(SENDER_IS_LOST_AFTER, 2 * settings.callback.timeout),
@@ -251,6 +256,17 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             )
         )
         yield Service("gateway", loops=loops, drain=drain)
+
+
+@contextlib.asynccontextmanager
+async def _open_courier(callback: Callback, clock: Clock) -> AsyncIterator[Courier]:
+    """The address is its operator's, and so is a proxy that the environment names for it: both are asked as told."""
+    origin = origin_of(callback.url)
+    guarded = None
+    if not (may_be_proxied(callback) and is_proxied(callback.url.partition(":")[0].lower())):
+        guarded = GuardedTransport(GuardedNetwork([origin]), at_once=AT_ONCE, kept_for=KEPT_FOR)
+    async with open_callback(callback, clock, guarded) as courier:
+        yield courier
 
 
 @contextlib.asynccontextmanager

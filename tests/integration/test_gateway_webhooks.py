@@ -204,3 +204,39 @@ def test_a_callback_that_could_never_be_sent_is_one_sentence(stack: Stack) -> No
     assert process.popen.wait(20) == 1
     lines = text_of(process).strip().splitlines()
     assert [line.split(": ", 1)[1].split(" ", 1)[0] for line in lines] == ["RECEIVER_TOKEN"]
+
+
+@pytest.mark.parametrize(
+    "host", ["169.254.169.254", "metadata.google.internal", "[fd00:ec2::254]", "[::ffff:169.254.169.254]"]
+)
+def test_nothing_is_posted_to_the_metadata_of_a_cloud(stack: Stack, host: str) -> None:
+    """Whoever wrote that has slipped, or was made to."""
+    stack.config.write_text(f'[http]\ncallback_url = "http://{host}/latest/"\n')
+    process = stack.start("gateway")
+    assert process.popen.wait(20) == 1
+    lines = text_of(process).strip().splitlines()
+    assert [line.split(": ", 1)[1].split(":", 1)[0] for line in lines] == ["http.callback_url"]
+
+
+def test_a_proxy_of_the_environment_is_asked_for_other_machines_only(stack: Stack) -> None:
+    """Where the way out leads through one there is no other; a receiver on this machine it could not reach."""
+    with (
+        open_receiver(200) as proxy,
+        open_receiver(200) as receiver,
+        psycopg.connect(stack.database_url, autocommit=True) as database,
+    ):
+        for name in ("HTTP_PROXY", "http_proxy"):
+            stack.environment[name] = proxy.url.rpartition("/")[0]
+        serving = gateway(stack, receiver)
+        make(database)
+        wait_until(lambda: stands(database, "sent", 1), "it was sent past the proxy")
+        assert (len(receiver.received), len(proxy.received)) == (1, 0)
+        serving.stop()
+        database.execute("delete from webhooks")
+        database.execute("delete from runs")
+        database.execute("delete from conversations")
+        stack.config.write_text('[http]\ncallback_url = "http://receiver.invalid/hook"\n')
+        stack.gateway()
+        make(database)
+        wait_until(lambda: stands(database, "sent", 1), "it was sent through the proxy")
+        assert [each.path for each in proxy.received] == ["http://receiver.invalid/hook"]

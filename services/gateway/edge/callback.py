@@ -22,6 +22,7 @@ ANSWER_BYTES = 4096
 LAST_BYTES = timedelta(seconds=1)
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 AT_ONCE = 8
+KEPT_FOR = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,17 +96,25 @@ def _wait(retry_after: str) -> timedelta:
     return timedelta(seconds=int(retry_after)) if retry_after.isdecimal() and len(retry_after) < 8 else timedelta(0)
 
 
+def may_be_proxied(callback: Callback) -> bool:
+    """A proxy of the environment is for other machines; it could not reach this one's own address."""
+    return (urlsplit(callback.url).hostname or "") not in LOOPBACK
+
+
 @contextlib.asynccontextmanager
-async def open_callback(callback: Callback, clock: Clock) -> AsyncIterator[HttpCourier]:
-    """A courier for as long as the block lasts; nothing is sent yet."""
-    seconds = callback.timeout.total_seconds()
-    # A proxy of the environment is for other machines; it could not reach this one's own address.
-    local = (urlsplit(callback.url).hostname or "") in LOOPBACK
+async def open_callback(
+    callback: Callback, clock: Clock, transport: httpx2.AsyncBaseTransport | None
+) -> AsyncIterator[HttpCourier]:
+    """A courier for as long as the block lasts; nothing is sent yet.
+
+    It closes the transport in the end; without one the proxy that the environment names has the call.
+    """
     async with httpx2.AsyncClient(
         headers={"User-Agent": "lucyd"},
         follow_redirects=False,
-        timeout=httpx2.Timeout(seconds),
-        limits=httpx2.Limits(max_connections=AT_ONCE, keepalive_expiry=30),
-        trust_env=not local,
+        timeout=httpx2.Timeout(callback.timeout.total_seconds()),
+        limits=httpx2.Limits(max_connections=AT_ONCE, keepalive_expiry=KEPT_FOR),
+        transport=transport,
+        trust_env=transport is None,
     ) as client:
         yield HttpCourier(callback, client, clock)
