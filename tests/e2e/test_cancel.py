@@ -1,7 +1,9 @@
 """A run is ended over HTTP, with real processes: soon, once, and whatever its worker does meanwhile."""
 
 import asyncio
+import contextlib
 import json
+import secrets
 import signal
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -22,17 +24,23 @@ SOON = 2.5
 FORCED = 5.0
 """Seconds in which it ends in any case."""
 
-SLEEP = "echo $$ > pid.txt; exec sleep 60"
+SLEEP = "touch asleep; exec sleep 60.{mark}"
 LONG = "All work and no play makes a long answer. " * 40
 
 
 @pytest.fixture
-def models() -> Iterator[ScriptedModelServer]:
+def mark() -> str:
+    """What tells this test's sleeper from all others: in a sandbox a process knows another number than outside."""
+    return f"{secrets.randbelow(10**9):09}"
+
+
+@pytest.fixture
+def models(mark: str) -> Iterator[ScriptedModelServer]:
     """Answers that take their time, and an act that does."""
     scripts: dict[str, Script] = {
         "story": [Say(LONG)],
         "hang": [Hang(30), Say("That took a while.")],
-        "sleep": [Use([("exec", {"command": SLEEP})], text="Let me rest."), Say("Rested.")],
+        "sleep": [Use([("exec", {"command": SLEEP.format(mark=mark)})], text="Let me rest."), Say("Rested.")],
     }
     with ScriptedModelServer(scripts, chunks=200, chunk_interval=0.05).in_thread() as server:
         yield server
@@ -134,8 +142,17 @@ async def test_a_cancel_at_another_gateway_ends_a_stream_in_the_middle_of_a_word
     assert LONG[:20] not in str(models.requests[-1]["body"]["messages"])  # what was cancelled is as if never said
 
 
+def sleepers(mark: str) -> int:
+    """How many processes have the mark in their command line, sandboxes around them included."""
+    found = 0
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            found += mark.encode() in (process / "cmdline").read_bytes()
+    return found
+
+
 async def test_a_cancel_during_a_command_ends_it_and_tells_that_it_is_in_doubt(
-    stack: Stack, doors: tuple[httpx2.AsyncClient, httpx2.AsyncClient]
+    stack: Stack, doors: tuple[httpx2.AsyncClient, httpx2.AsyncClient], mark: str
 ) -> None:
     """Awaiting callers, at whatever gateway, are answered once the end is committed and not before."""
     here, there = doors
@@ -150,9 +167,8 @@ async def test_a_cancel_during_a_command_ends_it_and_tells_that_it_is_in_doubt(
         return dict(reply)
 
     callers = [asyncio.create_task(ask(here)), asyncio.create_task(ask(there))]
-    pid_file = stack.workspace / "pid.txt"
-    await asyncio.to_thread(wait_until, lambda: pid_file.exists() and pid_file.read_text().strip(), "it sleeps")
-    pid = int(pid_file.read_text())
+    await asyncio.to_thread(wait_until, (stack.workspace / "asleep").exists, "it sleeps")
+    assert sleepers(mark) >= 1
     run = await running(stack)
     status, ended, took = await cancel(here, run)
     replies = await asyncio.gather(*callers)
@@ -162,7 +178,7 @@ async def test_a_cancel_during_a_command_ends_it_and_tells_that_it_is_in_doubt(
     assert took < SOON
     assert found == ["cancelled", "cancelled"]
     assert [reply["error"] for reply in replies] == [CANCELLED] * 2
-    assert not Path(f"/proc/{pid}").exists()
+    assert sleepers(mark) == 0
     (notice,) = ended["outcome"]["notices"]
     assert "'exec'" in notice
     assert "may or may not have happened" in notice
