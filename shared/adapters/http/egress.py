@@ -19,6 +19,9 @@ from shared.ports.egress import Answer, EgressFailed, EgressRefused, Question, U
 log = structlog.get_logger(__name__)
 
 AGENT = "Mozilla/5.0 (compatible; lucyd)"
+HOLLOW = 65_536
+"""Bytes that an answer may have, packed, beyond what is wanted of it unpacked."""
+
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _BODY_GOES_ALONG = frozenset({307, 308})
 _FOR_EVERYBODY = frozenset({"accept", "accept-language", "user-agent"})
@@ -108,15 +111,19 @@ async def _taken(response: httpx2.Response, destination: Destination, question: 
         raise UnwantedContent(answer.content_type[:100])
     unpacking = Unpacking(headers.get("content-encoding", ""))
     body = bytearray()
+    came = 0
     is_cut = False
     async with contextlib.aclosing(response.aiter_raw()) as pieces:
         async for piece in pieces:
+            came += len(piece)
             unpacking.add(piece)
             # One byte more than is wanted tells whether there is more.
             while taken := unpacking.take(question.most_bytes + 1 - len(body)):
                 body += taken
                 await asyncio.sleep(0)
-            if (is_cut := len(body) > question.most_bytes) or unpacking.is_over:
+            # What is packed may also be long and hold nothing.
+            is_cut = len(body) > question.most_bytes or came > question.most_bytes + HOLLOW
+            if is_cut or unpacking.is_over:
                 break
     is_cut = is_cut or not unpacking.is_whole
     return Answer(response.status_code, destination.url, headers, bytes(body[: question.most_bytes]), is_cut)

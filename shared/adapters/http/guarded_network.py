@@ -6,7 +6,7 @@ Everything above (HTTP, TLS with the host's own name, redirects) stands on this,
 import asyncio
 import socket
 import threading
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from itertools import chain, zip_longest
 from typing import Protocol
@@ -50,8 +50,12 @@ class SystemResolver:
 
         def tell(addresses: Sequence[str], fault: OSError | None) -> None:
             self._turn.release()
-            if not found.done():
-                found.set_exception(fault) if fault is not None else found.set_result(addresses)
+            if found.done():
+                return
+            if fault is not None:
+                found.set_exception(fault)
+            else:
+                found.set_result(addresses)
 
         def look_up() -> None:
             addresses: Sequence[str] = ()
@@ -64,14 +68,18 @@ class SystemResolver:
             with suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(tell, addresses, fault)
 
-        threading.Thread(target=look_up, name="look up a host", daemon=True).start()
+        try:
+            threading.Thread(target=look_up, name="look up a host", daemon=True).start()
+        except RuntimeError as error:
+            self._turn.release()
+            raise OSError("the machine has no thread to look the host up") from error
         return await found
 
 
 class GuardedNetwork(httpcore2.AsyncNetworkBackend):
     """A network backend of httpcore that calls public addresses, and the hosts and ports that are ``allowed``.
 
-    ``network`` does the calling and is only ever given an IP address.
+    ``network`` does the calling and is only ever given an IP address; ``is_ours`` knows those of this machine.
     """
 
     def __init__(
@@ -80,10 +88,12 @@ class GuardedNetwork(httpcore2.AsyncNetworkBackend):
         *,
         resolver: Resolver | None = None,
         network: httpcore2.AsyncNetworkBackend | None = None,
+        is_ours: Callable[[str], bool] | None = None,
     ) -> None:
         self._allowed = frozenset(allowed)
         self._resolver = resolver or SystemResolver()
         self._network = network or httpcore2.AnyIOBackend()
+        self._is_ours = is_ours or is_own
 
     async def connect_tcp(
         self,
@@ -119,7 +129,7 @@ class GuardedNetwork(httpcore2.AsyncNetworkBackend):
         found = await self._looked_up(origin.host)
         if refusal := refusal_of_addresses(found, is_allowed=is_allowed):
             raise AddressRefused(refusal)
-        if not is_allowed and any(is_own(each) for each in found):
+        if not is_allowed and any(self._is_ours(each) for each in found):
             raise AddressRefused("the host is this machine")
         return _families_in_turn(found)[:MOST_ADDRESSES]
 

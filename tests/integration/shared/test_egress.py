@@ -196,8 +196,21 @@ async def test_a_redirect_away_from_the_operators_address_is_guarded() -> None:
         assert neighbour.connections == 0
 
 
-def test_an_address_of_this_machine_is_known_as_such() -> None:
+async def test_the_public_address_of_this_machine_is_not_called() -> None:
     """What is bound to all addresses is reached by the public one too, past the firewall."""
+    detour = Detour(9)
+    ours = GuardedNetwork(
+        resolver=FakeResolver({"me.example": [[OTHER, PUBLIC]]}), network=detour, is_ours=lambda each: each == PUBLIC
+    )
+    async with open_egress(network=ours, tls=TLS) as egress:
+        for url in ("http://me.example/", f"http://{PUBLIC}:8080/"):
+            with pytest.raises(EgressRefused, match="this machine"):
+                await egress.ask(question(url))
+    assert detour.called == []
+
+
+def test_an_address_of_this_machine_is_known_as_such() -> None:
+    """The route says it, and nothing is sent."""
     assert is_own("127.0.0.1")
     assert not is_own(PUBLIC)
     assert not is_own("2606:4700::1111")
@@ -351,6 +364,18 @@ async def test_a_bomb_does_not_go_off() -> None:
         answer = await egress.ask(question(site.url, most_bytes=100_000))
     assert (len(answer.body), answer.is_cut) == (100_000, True)
     assert time.monotonic() - started < 2
+
+
+async def test_what_is_packed_and_holds_nothing_comes_to_an_end() -> None:
+    """Empty blocks without end: nothing is unpacked, and everybody reads for ever."""
+    empty_blocks = b"\x00\x00\x00\xff\xff" * 2_000
+
+    def hollow(request: bytes) -> Pieces:
+        return Endless(HEAD + b"content-encoding: gzip\r\n\r\n" + gzip.compress(b"")[:10], empty_blocks)
+
+    async with own_site(choose=hollow) as (egress, site):
+        answer = await egress.ask(question(site.url, most_bytes=20_000))
+    assert (answer.body, answer.is_cut) == (b"", True)
 
 
 @pytest.mark.parametrize("coding", [b"gzip, gzip", b"gzip,gzip,gzip,gzip", b"br", b"zstd", b"compress", b"gzip, br"])
