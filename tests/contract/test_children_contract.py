@@ -10,7 +10,7 @@ from shared.domain.run import Claim, EffectResult, Intent, Route, StoredEffect, 
 from shared.ids import new_id
 from shared.ports.acts import Act, ActAnswer
 from tests.builders import ROUTES, call, ending, final_write, new_run, said, settlement, write
-from tests.runs_worlds import World
+from tests.runs_worlds import World, killed
 
 PARENT_ENDED = "The run that asked for it has ended."
 
@@ -19,10 +19,10 @@ async def with_spawns_open(world: World, calls: int = 1, **fields: Any) -> Claim
     """A run whose answer asked for so many sub-agents."""
     new = new_run(**fields)
     await world.accept(new)
-    return await _asking(world, await world.claim(new.address.conversation), calls)
+    return await asking(world, await world.claim(new.address.conversation), calls)
 
 
-async def _asking(world: World, claim: Claim, calls: int = 1) -> Claim:
+async def asking(world: World, claim: Claim, calls: int = 1) -> Claim:
     wanted = [call("sessions_spawn", f"c{index}", prompt="x") for index in range(calls)]
     intents = [Intent(index, f"c{index}", "sessions_spawn", "local", "ab" * 32) for index in range(calls)]
     step = write(claim, messages=[said("", *wanted)], settle=settlement(claim), intents=intents, step=1, stage="tools")
@@ -208,6 +208,17 @@ async def test_what_has_gone_wrong_is_an_error_result(world: World) -> None:
     ]
 
 
+async def test_a_child_that_processes_died_with_is_given_up(world: World) -> None:
+    """Its parent hears of it and goes on."""
+    parent = await with_spawns_open(world)
+    (conversation,) = (await spawn(world, parent)).wake
+    await wait_for_children(world, parent)
+    await killed(world, conversation, 4)
+    await world.children.mind(limit=10)
+    (effect,) = await calls_of(world, parent)
+    assert (effect.result or {})["content"].startswith("Error: the sub-agent was given up: ")
+
+
 async def test_an_empty_answer_a_long_one_and_a_doubt_are_told(world: World) -> None:
     """The parent's context has its limit, and its person hears of acts that may have happened."""
     parent = await with_spawns_open(world, 3)
@@ -237,9 +248,9 @@ async def test_too_many_and_too_deep_is_refused(world: World) -> None:
     assert (await spawn(world, other, 1)).open
     refused = await spawn(world, other, 2)
     assert refused.error == "5 sub-agents are at work for this person already; try again when some have ended"
-    child = await _asking(world, await world.claim(f"system:sub:{parent.run}:1:0"))
+    child = await asking(world, await world.claim(f"system:sub:{parent.run}:1:0"))
     assert (await spawn(world, child, most_open=9)).open
-    grandchild = await _asking(world, await world.claim(f"system:sub:{child.run}:1:0"))
+    grandchild = await asking(world, await world.claim(f"system:sub:{child.run}:1:0"))
     assert grandchild.child is not None
     assert (grandchild.child.depth, grandchild.child.root) == (2, parent.run)
     refused = await spawn(world, grandchild, most_open=9)
@@ -259,7 +270,7 @@ async def test_children_end_with_their_parent(world: World) -> None:
     """One that waits for a slot, one in hand, and a child of a child; and nothing goes on because of it."""
     parent = await with_spawns_open(world, 2)
     answers = [await spawn(world, parent, index) for index in (0, 1)]
-    child = await _asking(world, await the_child(world, answers[0]))
+    child = await asking(world, await the_child(world, answers[0]))
     grandchild = await spawn(world, child)
     await wait_for_children(world, child)
     await wait_for_children(world, parent)

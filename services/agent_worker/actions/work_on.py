@@ -168,7 +168,8 @@ def _attempt(claim: Claim, desk: Desk, held: Remembered, stop: Stop) -> Attempt:
         notices=[doubt.for_person() for doubt in doubts(said)],
         tried=claim.retries,
         stop=stop,
-        scope=claim.child.tools if claim.child is not None else None,
+        # It can ask nobody, also where the operator wants that only since it was spawned.
+        scope=claim.child.tools - desk.manner.ask_first if claim.child is not None else None,
     )
 
 

@@ -12,10 +12,6 @@ MOST_OPEN = 50
 """Sub-agents of one principal that have not ended, over all its conversations."""
 
 
-COME_BACK = frozenset({"remind_user", "schedule_self_task"})
-"""Tools that have something said later in the conversation they were used in: that of a sub-agent ends with it."""
-
-
 @dataclass(frozen=True, slots=True)
 class SpawnTerms:
     """What the operator allows. ``model`` is the role that is used where none is named; ``ask_first`` are tools that a
@@ -44,7 +40,7 @@ def child_tools(
         names = ", ".join(f"'{name[:60]}'" for name in unknown[:5])
         raise SpawnRefused(f"Unknown tool {names}. Available tools: {', '.join(sorted(own)) or 'none'}")
     wanted = own if asked is None else own & set(asked)
-    return sorted(wanted - terms.deny - terms.ask_first - COME_BACK)
+    return sorted(wanted - terms.deny - terms.ask_first)
 
 
 def child_model(asked: str | None, *, roles: Collection[str], terms: SpawnTerms) -> str:

@@ -13,6 +13,7 @@ from shared.adapters.inmemory.clock import ManualClock
 from shared.adapters.inmemory.dead_letters import InMemoryDeadLetters
 from shared.adapters.inmemory.inbox import InMemoryInbox
 from shared.adapters.inmemory.tables import Tables
+from shared.domain.child_run import CHILD_CONVERSATIONS
 from shared.errors import BadInput, NotFound
 from shared.ids import new_id
 from shared.ports.dead_letters import DeadLetter, DeadMessage, Scope
@@ -129,6 +130,15 @@ async def test_a_compaction_is_not_tried_again() -> None:
     given = letter(about="compact")
     office.dead.give_up(given, asked(kind="compact", text=""))
     with pytest.raises(BadInput, match="drop it"):
+        await office.retry(given)
+
+
+async def test_a_sub_agent_is_not_tried_again() -> None:
+    """Nobody waits for it any more."""
+    office = Office()
+    given = letter()
+    office.dead.give_up(given, asked(address=address(f"{CHILD_CONVERSATIONS}{new_id()}:1:0")))
+    with pytest.raises(BadInput, match="a sub-agent is not tried again"):
         await office.retry(given)
 
 
