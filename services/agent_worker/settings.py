@@ -22,7 +22,7 @@ from shared.domain.mcp_server import McpServer
 from shared.domain.provider import ModelSpec
 from shared.domain.routing import VISION, route_model
 from shared.errors import BadInput, ConfigError
-from shared.runtime.configuration.sections.tools import Exec
+from shared.runtime.configuration.sections.tools import Exec, Scheduling
 from shared.runtime.settings import Configuration
 
 LONGEST_DRAIN = timedelta(seconds=20)
@@ -93,7 +93,8 @@ class Settings:
     plugins: PluginTerms
     mcp_servers: tuple[McpServer, ...]
     zone: ZoneInfo
-    max_scheduled: int
+    scheduling: Scheduling
+    chats: Mapping[str, str]
 
     @classmethod
     def of(cls, configuration: Configuration) -> "Settings":
@@ -161,7 +162,8 @@ class Settings:
             web=_web(configuration),
             plugins=plugin_terms(configuration, environment),
             zone=ZoneInfo(configuration.user.timezone),
-            max_scheduled=tools.scheduling.max_scheduled,
+            scheduling=tools.scheduling,
+            chats={name: f"telegram:{id}" for name, id in configuration.telegram.contacts.items()},
         )
 
 

@@ -44,6 +44,7 @@ from services.agent_worker.edge.tools.read import ReadTool
 from services.agent_worker.edge.tools.record_episode import RecordEpisodeTool
 from services.agent_worker.edge.tools.remind_user import RemindUserTool
 from services.agent_worker.edge.tools.sandbox import Sandbox, find_sandbox
+from services.agent_worker.edge.tools.schedule_message import ScheduleMessageTool
 from services.agent_worker.edge.tools.schedule_self_task import ScheduleSelfTaskTool
 from services.agent_worker.edge.tools.session_status import SessionStatusTool
 from services.agent_worker.edge.tools.sessions_spawn import SessionsSpawnTool
@@ -348,8 +349,10 @@ def _sandbox(settings: Settings) -> Sandbox:
 
 
 def _scheduling(settings: Settings, foundation: Foundation, clock: SystemClock) -> Sequence[Tool]:
-    later = AtLocalTime(clock, settings.zone, most=settings.max_scheduled)
+    most, longest = settings.scheduling.max_scheduled, settings.scheduling.max_delay
+    later = AtLocalTime(clock, settings.zone, most=most)
     return (
+        ScheduleMessageTool(settings.chats, most=most, longest=longest),
         RemindUserTool(later),
         ScheduleSelfTaskTool(later),
         ListScheduledTool(PostgresSchedules(foundation.database), settings.zone),

@@ -1,8 +1,13 @@
-"""What the scheduler needs and nobody else does: to be the only one, and to throw old rows away."""
+"""What the scheduler needs and nobody else does: to be the only one, to send, and to throw old rows away."""
 
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from typing import Protocol
+from uuid import UUID
+
+from shared.errors import TryLater
+from shared.ports.records import Whose
 
 
 class Term(Protocol):
@@ -21,6 +26,22 @@ class Leadership(Protocol):
 
         Raises ``TryLater`` when Postgres is away.
         """
+        ...
+
+
+class NotSent(TryLater):
+    """It has certainly not gone out, and nothing of it is stored."""
+
+
+class Outbox(Protocol):
+    """Words for people, without a run. Both raise ``TryLater``."""
+
+    async def places(self, channel: str, chat: str | None, whose: Whose, *, limit: int) -> Sequence[str]:
+        """Conversations of a channel that somebody has begun, of one chat or of all."""
+        ...
+
+    async def send_out(self, conversation: str, channel: str, parts: Sequence[tuple[UUID, str]]) -> bool:
+        """Put them behind what was said there so far, each id once; false when no bridge is there."""
         ...
 
 

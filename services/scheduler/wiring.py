@@ -16,6 +16,7 @@ from shared.actions.keep_door import Doorkeeper
 from shared.adapters.foundation import open_foundation
 from shared.adapters.postgres.inbox import PostgresInbox
 from shared.adapters.postgres.leadership import PostgresLeadership
+from shared.adapters.postgres.outbox import PostgresOutbox
 from shared.adapters.postgres.runs import PostgresRuns
 from shared.adapters.postgres.schedules import PostgresSchedules
 from shared.adapters.postgres.upkeep import PostgresUpkeep
@@ -67,6 +68,7 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
         firing = Firing(
             PostgresSchedules(foundation.database),
             Doorkeeper(inbox, clock, settings.bounds),
+            PostgresOutbox(foundation.database),
             wake_ups,
             clock,
             settings.manner,

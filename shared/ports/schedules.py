@@ -39,8 +39,8 @@ class DueSchedules(Protocol):
         long as it was not put off. From here on it can't be cancelled."""
         ...
 
-    async def fired(self, id: int, run: UUID) -> None:
-        """It has become this run."""
+    async def fired(self, id: int, run: UUID | None) -> None:
+        """It has become this run; a message becomes none."""
         ...
 
     async def put_off(self, schedule: Schedule, *, after: timedelta, reason: str, certain: bool) -> None:

@@ -27,6 +27,7 @@ from services.agent_worker.edge.tools.pdf_read import PdfReadTool
 from services.agent_worker.edge.tools.read import ReadTool
 from services.agent_worker.edge.tools.record_episode import RecordEpisodeTool
 from services.agent_worker.edge.tools.remind_user import RemindUserTool
+from services.agent_worker.edge.tools.schedule_message import ScheduleMessageTool
 from services.agent_worker.edge.tools.schedule_self_task import ScheduleSelfTaskTool
 from services.agent_worker.edge.tools.session_status import SessionStatusTool
 from services.agent_worker.edge.tools.sessions_spawn import SessionsSpawnTool
@@ -198,6 +199,7 @@ def every_tool() -> list[Tool]:
             max_timeout=timedelta(seconds=tools.exec_max_timeout),
         ),
         PdfReadTool(paths),
+        ScheduleMessageTool({}, most=tools.scheduling.max_scheduled, longest=tools.scheduling.max_delay),
         RemindUserTool(later),
         ScheduleSelfTaskTool(later),
         ListScheduledTool(figures, UTC),

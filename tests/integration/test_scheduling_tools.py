@@ -17,7 +17,7 @@ ZONE = ZoneInfo("Asia/Kathmandu")
 """Nobody's default, and not a whole number of hours from UTC."""
 
 MOST = 3
-TOOLS = ["remind_user", "schedule_self_task", "list_scheduled", "cancel_scheduled"]
+TOOLS = ["schedule_message", "remind_user", "schedule_self_task", "list_scheduled", "cancel_scheduled"]
 TOML = f"""
 [user]
 timezone = "{ZONE}"
@@ -25,6 +25,10 @@ timezone = "{ZONE}"
 enabled = {TOOLS}
 [tools.scheduling]
 max_scheduled = {MOST}
+max_delay = 600
+[telegram.contacts]
+Ann = 7
+Bob = 8
 """
 
 
@@ -46,6 +50,11 @@ def when_told(asked: Asked) -> Step:
 SCRIPTS: Mapping[str, Script] = {
     "remind": one("remind_user", message="call mum", when=ahead(2)),
     "task": one("schedule_self_task", instruction="water the plants", when=ahead(1)),
+    "message": one("schedule_message", target="ANN", text="see you", delay_seconds=600),
+    "message_nobody": one("schedule_message", target="Cleo", text="see you", delay_seconds=60),
+    "message_far": one("schedule_message", target="Bob", text="see you", delay_seconds=601),
+    "message_now": one("schedule_message", target="Bob", text="see you", delay_seconds=0),
+    "message_empty": one("schedule_message", target="Bob", text="", delay_seconds=1),
     "list": one("list_scheduled"),
     "cancel": one("cancel_scheduled", job_id="sched-1"),
     "cancel_nothing": one("cancel_scheduled", job_id="sched-99"),
@@ -121,6 +130,25 @@ select key, 'person:telegram:1', '1', 'Ann', 'reminder', 'call mum', now(), now(
 GOES_OUT = "select body ->> 'text' from deliveries where conversation = 'telegram:1' and channel = 'telegram'"
 
 
+def test_a_message_for_later_is_kept_for_its_contact(stack: Stack) -> None:
+    """By the operator's name for the chat, however it is written."""
+    gateway, _ = stack.gateway(), stack.workers()
+    with client(gateway) as http:
+        assert results(http, "message") == ["Scheduled sched-1: message to Ann in 600 seconds"]
+        (timer,) = http.get("/api/v1/schedules").json()["schedules"]
+        assert (timer["kind"], timer["target"], timer["text"], timer["state"]) == (
+            "message",
+            "Ann",
+            "see you",
+            "pending",
+        )
+        (listed,) = results(http, "list")
+        assert listed.endswith(": message to Ann: see you")
+    with psycopg.connect(stack.database_url) as database:
+        row = database.execute("select place, due_at - created_at from schedules").fetchone()
+        assert row == ("telegram:7", timedelta(seconds=600))
+
+
 def test_what_the_agent_says_to_a_reminder_goes_out_to_the_chat(stack: Stack) -> None:
     """Nobody fetches a reply that nobody has asked for."""
     stack.workers()
@@ -147,6 +175,10 @@ def test_what_can_not_be_scheduled_is_told_and_nothing_is_kept(stack: Stack) -> 
             "empty": "Error: message is empty",
             "long": "Error: instruction has more than 4000 characters",
             "wrong": "Error: Invalid arguments for 'remind_user': missing required argument 'message'",
+            "message_nobody": "Error: Unknown contact 'Cleo'. Contacts: Ann, Bob",
+            "message_far": "Error: delay_seconds must be from 1 to 600",
+            "message_now": "Error: delay_seconds must be from 1 to 600",
+            "message_empty": "Error: text is empty",
             "cancel_nothing": "Error: nothing of yours is scheduled as sched-99; list_scheduled shows what is",
             "cancel_nonsense": "Error: job_id is no id of a schedule, such as sched-12; list_scheduled shows them",
         }.items():

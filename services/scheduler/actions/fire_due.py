@@ -1,17 +1,20 @@
-"""Make runs of the schedules that are due. Each becomes one, however often and by whomever it is tried."""
+"""Fire the schedules that are due: each once, however often and by whomever it is tried."""
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 import structlog
 
-from services.scheduler.rules.firing import MOST_TRIES, Manner, pause, run_of
+from services.scheduler.ports import NotSent, Outbox
+from services.scheduler.rules.firing import MOST_TRIES, Manner, parts_of, pause, run_of
 from shared.actions.accept_message import Door, accept_message
 from shared.domain.schedule import Schedule
-from shared.errors import BadInput, Full, TryLater
+from shared.errors import BadInput, Full, NotFound, TryLater
 from shared.ports.bus import WakeUps
 from shared.ports.clock import Clock
+from shared.ports.records import Whose
 from shared.ports.schedules import DueSchedules
 
 log = structlog.get_logger(__name__)
@@ -20,6 +23,9 @@ BATCH = 50
 AT_ONCE = 4
 """Conversations; one that is locked holds up no other."""
 
+EVERYBODYS = Whose(None)
+NO_BRIDGE = "no bridge of this channel is running; nothing was sent"
+NOBODY_THERE = "nobody has written from that chat yet, so nothing can be sent there"
 UNEXPECTED = "it could not be accepted, for a reason that stands in the scheduler's log"
 
 
@@ -29,13 +35,14 @@ class Firing:
 
     schedules: DueSchedules
     door: Door
+    outbox: Outbox
     wake_ups: WakeUps
     clock: Clock
     manner: Manner
 
 
 async def fire_due(firing: Firing) -> int:
-    """Fire what is due; how many have become runs. Raises ``TryLater`` when Postgres is away: then all is as it was."""
+    """Fire what is due; how many were. Raises ``TryLater`` when Postgres is away: then all is as it was."""
     fired = 0
     while taken := await firing.schedules.take(limit=BATCH):
         fired += await _fire_all(taken, firing)
@@ -64,9 +71,8 @@ async def _fire_all(taken: Sequence[Schedule], firing: Firing) -> int:
 
 async def _fire(schedule: Schedule, firing: Firing) -> bool:
     assert schedule.run is not None  # noqa: S101 - whoever takes one gets a run with it
-    new = run_of(schedule, schedule.run, now=firing.clock.now(), manner=firing.manner)
     try:
-        accepted = await accept_message(new, inbox=firing.door, wake_ups=firing.wake_ups)
+        run = await (_send if schedule.kind == "message" else _accept)(schedule, schedule.run, firing)
     except BadInput as fault:
         await _fail(schedule, str(fault), firing)
     except TryLater as fault:
@@ -75,11 +81,27 @@ async def _fire(schedule: Schedule, firing: Firing) -> bool:
         log.exception("schedule_not_accepted", schedule=schedule.name)
         await _put_off(schedule, TryLater(UNEXPECTED), firing)
     else:
-        await firing.schedules.fired(schedule.id, accepted.run)
+        await firing.schedules.fired(schedule.id, run)
         late = (firing.clock.now() - schedule.due_at).total_seconds()
-        log.info("schedule_fired", schedule=schedule.name, run=str(accepted.run), late=round(late, 1))
+        log.info("schedule_fired", schedule=schedule.name, run=str(run) if run else None, late=round(late, 1))
         return True
     return False
+
+
+async def _accept(schedule: Schedule, run: UUID, firing: Firing) -> UUID:
+    new = run_of(schedule, run, now=firing.clock.now(), manner=firing.manner)
+    return (await accept_message(new, inbox=firing.door, wake_ups=firing.wake_ups)).run
+
+
+async def _send(schedule: Schedule, run: UUID, firing: Firing) -> None:
+    """Words for somebody become no run; ``run`` only makes the ids of what goes out."""
+    place = schedule.place or ""
+    channel = place.partition(":")[0]
+    if not await firing.outbox.places(channel, place, EVERYBODYS, limit=1):
+        raise NotFound(NOBODY_THERE)
+    pieces = parts_of(schedule, run, now=firing.clock.now(), zone=firing.manner.zone)
+    if not await firing.outbox.send_out(place, channel, pieces):
+        raise NotSent(NO_BRIDGE)
 
 
 async def _put_off(schedule: Schedule, fault: TryLater, firing: Firing) -> None:
@@ -87,8 +109,9 @@ async def _put_off(schedule: Schedule, fault: TryLater, firing: Firing) -> None:
         await _fail(schedule, f"given up after {schedule.tries} tries: {fault}", firing)
         return
     after = pause(schedule.tries, asked=fault.after)
-    # What was refused for being too much has certainly not been accepted; of a lost answer nobody knows.
-    await firing.schedules.put_off(schedule, after=after, reason=str(fault), certain=isinstance(fault, Full))
+    # What was refused has certainly not been stored; of a lost answer nobody knows.
+    certain = isinstance(fault, Full | NotSent)
+    await firing.schedules.put_off(schedule, after=after, reason=str(fault), certain=certain)
     log.warning("schedule_put_off", schedule=schedule.name, reason=str(fault), again_in=after.total_seconds())
 
 

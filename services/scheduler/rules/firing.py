@@ -3,8 +3,9 @@
 import hashlib
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta, tzinfo
-from uuid import UUID
+from uuid import UUID, uuid5
 
+from shared.domain.delivery import LONGEST_TELEGRAM_TEXT, parts
 from shared.domain.run import Address, IdempotencyKey, NewRun
 from shared.domain.schedule import Schedule, ScheduleKind, local_minute
 
@@ -60,6 +61,14 @@ def run_of(schedule: Schedule, run: UUID, *, now: datetime, manner: Manner) -> N
     )
 
 
+def parts_of(schedule: Schedule, run: UUID, *, now: datetime, zone: tzinfo) -> list[tuple[UUID, str]]:
+    """What goes out of a message, word for word, in pieces that a chat takes; their ids are the same whoever sends."""
+    text = schedule.text
+    if now - schedule.due_at > LATE:
+        text = f"{text}\n({_late(schedule, now, zone)})"
+    return [(uuid5(run, str(at)), piece) for at, piece in enumerate(parts(text, limit=LONGEST_TELEGRAM_TEXT))]
+
+
 def text_of(schedule: Schedule, *, now: datetime, zone: tzinfo) -> str:
     """What the agent reads: what was asked for, what time it is for its person, and how late it comes."""
     here = now.astimezone(zone)
@@ -67,9 +76,13 @@ def text_of(schedule: Schedule, *, now: datetime, zone: tzinfo) -> str:
     if is_quiet(here.time()):
         lines.append(f"[{QUIET}]")
     if now - schedule.due_at > LATE:
-        due = local_minute(schedule.due_at, zone)
-        lines.append(f"[This was due at {due} and comes {duration(now - schedule.due_at)} late.]")
+        lines.append(f"[{_late(schedule, now, zone)}]")
     return "\n".join(lines)
+
+
+def _late(schedule: Schedule, now: datetime, zone: tzinfo) -> str:
+    due = local_minute(schedule.due_at, zone)
+    return f"This was due at {due} and comes {duration(now - schedule.due_at)} late."
 
 
 def is_quiet(clock: time) -> bool:

@@ -76,7 +76,7 @@ class PostgresSchedules:
         runs = [new_id() for _ in range(limit)]
         return [Schedule(*row) for row in await self._database.rows(TAKE, (limit, runs))]
 
-    async def fired(self, id: int, run: UUID) -> None:
+    async def fired(self, id: int, run: UUID | None) -> None:
         """See ``DueSchedules.fired``."""
         await self._database.value(FIRED, (run, id))
 

@@ -13,11 +13,14 @@ from services.scheduler.actions.fire_due import Firing, fire_due
 from services.scheduler.rules.firing import MOST_TRIES, Manner
 from shared.actions.keep_door import Bounds, Doorkeeper
 from shared.adapters.postgres.inbox import PostgresInbox
+from shared.adapters.postgres.outbox import PostgresOutbox
 from shared.adapters.postgres.pool import Database
 from shared.adapters.postgres.schedules import PostgresSchedules
 from shared.adapters.redis.wake_ups import RedisWakeUps
 from shared.adapters.system_clock import SystemClock
+from shared.ports.records import Whose
 from tests.bus_worlds import HOUR
+from tests.deliveries_worlds import PostgresDeliveriesWorld
 from tests.integration.services.service_process import Surroundings, started, until
 
 CONVERSATION = """
@@ -165,6 +168,7 @@ def firing(database: Database, redis_client: Redis) -> Callable[..., Firing]:
         return Firing(
             PostgresSchedules(database),
             Doorkeeper(PostgresInbox(database), clock, bounds or Bounds()),
+            PostgresOutbox(database),
             RedisWakeUps(redis_client, consumer="test", stream_ttl=HOUR),
             clock,
             Manner(ZoneInfo("UTC"), timedelta(hours=1), capacity),
@@ -254,3 +258,75 @@ async def test_a_locked_conversation_holds_up_nobody_else(
     assert await database.value("select run from schedules where id = %s", (locked,)) == run
     assert await runs(database) == 2
     assert free != locked
+
+
+MESSAGE = """
+insert into schedules (conversation, principal, sender, contact, kind, target, place, text, due_at, look_at, made_by)
+values ('http:ann:x', 'key:ann', 'ann', 'Ann', 'message', 'Bob', 'telegram:7', %s, now() - %s, now(), %s) returning id
+"""
+BOB = """
+insert into conversations (key, channel, principal, contact)
+values ('telegram:7', 'telegram', 'person:telegram:7', 'Bob')
+"""
+OUT = "select body ->> 'text' from deliveries where conversation = 'telegram:7' order by created_at"
+
+
+async def message(database: Database, text: str, since: timedelta = NO_TIME) -> int:
+    """The number of a message to Bob that is due."""
+    await database.rows(CONVERSATION, ("http:ann:x",))
+    return int(await database.value(MESSAGE, (text, since, text)))
+
+
+async def a_bridge(database: Database) -> None:
+    """One that lives and leads, and from whom Bob has been heard."""
+    await database.rows(BOB)
+    world = PostgresDeliveriesWorld(database)
+    assert await world.deliveries.lead(await world.hire()) is not None
+
+
+async def test_a_message_goes_out_word_for_word_and_once(database: Database, firing: Callable[..., Firing]) -> None:
+    """Also when nobody could note that it has: the heir puts in the same again, and it is there already."""
+    await a_bridge(database)
+    id = await message(database, "see you at noon")
+    (taken,) = await PostgresSchedules(database).take(limit=1)
+    assert await fire_due(firing()) == 1
+    assert await states(database) == [("fired", 0, None)]
+    await database.rows(
+        "update schedules set state = 'pending', ended_at = null, run = %s where id = %s", (taken.run, id)
+    )
+    assert await fire_due(firing()) == 1
+    assert await database.rows(OUT) == [("see you at noon",)]
+    assert await runs(database) == 0
+
+
+async def test_a_long_message_that_is_late_says_so_at_its_end(
+    database: Database, firing: Callable[..., Firing]
+) -> None:
+    """In pieces that the chat takes, in their order."""
+    await a_bridge(database)
+    await message(database, "a" * 4096 + " b", timedelta(hours=1))
+    await fire_due(firing())
+    first, second = (row[0] for row in await database.rows(OUT))
+    assert set(first) == {"a"}
+    assert second.startswith("b\n(This was due at ")
+    assert second.endswith("and comes 1 h 0 min late.)")
+
+
+async def test_without_a_bridge_a_message_waits_and_can_be_cancelled(
+    database: Database, firing: Callable[..., Firing]
+) -> None:
+    """Nothing of it stands anywhere else."""
+    await database.rows(BOB)
+    id = await message(database, "hello")
+    assert await fire_due(firing()) == 0
+    assert await states(database) == [("pending", 1, "no bridge of this channel is running; nothing was sent")]
+    assert await PostgresSchedules(database).cancel(id, Whose("key:ann")) == "cancelled"
+
+
+async def test_a_chat_that_nobody_has_begun_gets_nothing(database: Database, firing: Callable[..., Firing]) -> None:
+    """A bot may not write first; that is a reason, and no wait helps."""
+    await message(database, "hello")
+    assert await fire_due(firing()) == 0
+    assert await states(database) == [
+        ("failed", 0, "nobody has written from that chat yet, so nothing can be sent there")
+    ]
