@@ -51,12 +51,16 @@ class Attachment:
 
 @dataclass(frozen=True)
 class PreprocessorSpec:
-    """A function ``(text, attachments, config) -> (text, remaining attachments)``, called before a model reads."""
+    """A function ``(text, attachments, config) -> (text, remaining attachments)``, called before a model reads.
+
+    ``content_types`` are beginnings of media types (``audio/``); without any it is given all attachments.
+    """
 
     name: str
     fn: Callable[..., Any]
     critical: bool = False
     fallback_text: str = ""
+    content_types: Sequence[str] = ()
 
 
 class PluginError(Exception):

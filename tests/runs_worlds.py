@@ -15,6 +15,7 @@ from shared.adapters.inmemory.children import InMemoryChildren, spawning
 from shared.adapters.inmemory.clock import ManualClock
 from shared.adapters.inmemory.fleet import InMemoryFleet
 from shared.adapters.inmemory.inbox import InMemoryInbox
+from shared.adapters.inmemory.prepared import InMemoryPreparedMessages
 from shared.adapters.inmemory.runs import InMemoryRuns
 from shared.adapters.inmemory.tables import Tables, as_json
 from shared.adapters.inmemory.transcripts import InMemoryTranscripts
@@ -25,6 +26,7 @@ from shared.adapters.postgres.fleet import PostgresFleet
 from shared.adapters.postgres.history import PostgresHistory
 from shared.adapters.postgres.inbox import PostgresInbox
 from shared.adapters.postgres.pool import Database
+from shared.adapters.postgres.prepared import PostgresPreparedMessages
 from shared.adapters.postgres.runs import PostgresRuns
 from shared.domain.run import Accepted, AskedApproval, Claim, ClaimRefusal, Intent, Later, NewRun, Route, Stored, Write
 from shared.ids import new_id
@@ -33,6 +35,7 @@ from shared.ports.blobs import Blobs
 from shared.ports.children import Children
 from shared.ports.fleet import Fleet
 from shared.ports.history import Transcripts
+from shared.ports.prepared import PreparedMessages
 from shared.ports.runs import Cached, FinishedRun, Inbox, Runs
 from tests.builders import CONVERSATION, ROUTES, call, identity, new_run, said, settlement, waiting, write
 
@@ -102,6 +105,7 @@ class World(ABC):
         *,
         acts: Acts,
         children: Children,
+        prepared: PreparedMessages,
     ) -> None:
         self.inbox = inbox
         self.runs = runs
@@ -110,6 +114,7 @@ class World(ABC):
         self.blobs = blobs
         self.acts = acts
         self.children = children
+        self.prepared = prepared
         self.me = new_id()
 
     async def hire(self) -> UUID:
@@ -254,6 +259,7 @@ class InMemoryWorld(World):
                 },
             ),
             children=InMemoryChildren(self.tables),
+            prepared=InMemoryPreparedMessages(self.tables),
         )
         self.echoes: list[str] = []
 
@@ -332,6 +338,7 @@ class PostgresWorld(World):
             PostgresBlobs(database),
             acts=PostgresActs(database),
             children=PostgresChildren(database),
+            prepared=PostgresPreparedMessages(database),
         )
 
     async def teach_acts(self) -> None:

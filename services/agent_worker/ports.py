@@ -1,7 +1,7 @@
 """What the agent needs of the world and nobody else does: tools, and figures about the session in hand."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -109,6 +109,41 @@ class Toolbox(Protocol):
 
         Raises ``ResultLater`` when there is none yet.
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class IncomingFile:
+    """An attachment of a message, by the id of its blob."""
+
+    id: str
+    content_type: str
+    filename: str
+    data: bytes = field(repr=False)
+    is_voice: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The text as it is now, and the ids of the attachments that went into it."""
+
+    text: str
+    taken: Sequence[str] = ()
+
+
+class NotPrepared(Exception):
+    """What came with a message had to be read and could not be; the sentence is for its person."""
+
+
+class Preprocessors(Protocol):
+    """Read what comes with messages, before a model does."""
+
+    def wants(self, content_type: str) -> bool:
+        """Whether such an attachment is worth loading."""
+        ...
+
+    async def prepare(self, text: str, files: Sequence[IncomingFile]) -> Prepared:
+        """Read them. Takes a bounded time; raises ``NotPrepared``."""
         ...
 
 

@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 import structlog
 
 from services.agent_worker.actions.ask_model import route_of
-from services.agent_worker.actions.desk import Desk
+from services.agent_worker.actions.desk import Desk, Preparing
 from services.agent_worker.actions.heed_control import heed_control
 from services.agent_worker.actions.mind_memory import MindMemory
 from services.agent_worker.actions.remember_history import Histories
@@ -68,6 +68,7 @@ from shared.adapters.postgres.children import PostgresChildren
 from shared.adapters.postgres.fleet import PostgresFleet, beating
 from shared.adapters.postgres.inbox import PostgresInbox
 from shared.adapters.postgres.memory import PostgresMemory
+from shared.adapters.postgres.prepared import PostgresPreparedMessages
 from shared.adapters.postgres.runs import PostgresRuns
 from shared.adapters.postgres.schedules import PostgresSchedules
 from shared.adapters.postgres.session_figures import PostgresSessionFigures
@@ -188,6 +189,11 @@ async def open_service(configuration: Configuration, *, wrap: Wrap = _as_it_is) 
             draining=asyncio.Event(),
             chance=random.Random(),  # noqa: S311 - spreads retries, guards nothing
             alone=settings.alone is not None,
+            preparing=(
+                Preparing(plugins.preprocessors, PostgresPreparedMessages(foundation.database))
+                if plugins.preprocessors
+                else None
+            ),
         )
         control = RedisControl(foundation.redis)
         isolation = Isolation(

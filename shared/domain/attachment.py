@@ -20,6 +20,7 @@ TEXT_TYPES = frozenset(
     }
 )
 IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+VOICE = "voice message that can't be heard yet"
 UNREADABLE = "\N{REPLACEMENT CHARACTER}"
 CUT = "[... the rest of the document is not shown ...]"
 
@@ -67,6 +68,11 @@ def is_image(block: BlobBlock) -> bool:
     return block["content_type"] in IMAGE_TYPES
 
 
+def is_voice(block: BlobBlock) -> bool:
+    """Whether somebody said this, as the words about it tell."""
+    return block["text"].startswith(f"[{VOICE}")
+
+
 def blob_blocks(run: UUID, attachments: Sequence[Attachment], readable: ReadableText) -> list[BlobBlock]:
     """How a run's attachments stand in its message: by reference, with what is said of them in words."""
     left = readable.characters
@@ -100,7 +106,7 @@ def line_of(block: BlobBlock) -> str:
 
 def _kind(attachment: Attachment, seen: str | None) -> str:
     if attachment.is_voice:
-        return "voice message that can't be heard yet"
+        return VOICE
     return "image" if seen else "attachment"
 
 

@@ -63,12 +63,14 @@ class Native(TypedDict):
 
 
 class UserMessage(TypedDict):
-    """What a person or an event said. ``received_at`` is ISO 8601 in UTC; ``warning`` is shown before the text."""
+    """What a person or an event said. ``received_at`` is ISO 8601 in UTC; ``warning`` is shown before the text;
+    ``prepared``: what came with it was read by plugins."""
 
     role: Literal["user"]
     content: str | list[ContentBlock]
     received_at: NotRequired[str]
     warning: NotRequired[str | None]
+    prepared: NotRequired[bool]
 
 
 class AssistantMessage(TypedDict):

@@ -9,7 +9,9 @@ from services.agent_worker.actions.ask_first import asked_first, must_ask
 from services.agent_worker.actions.ask_model import CallFailed, ask_model, route_of
 from services.agent_worker.actions.attempt import Attempt
 from services.agent_worker.actions.end_run import fail_run, finish_run
+from services.agent_worker.actions.prepare_messages import prepare_history, prepared_message
 from services.agent_worker.actions.run_tools import intents, opens, run_tools
+from services.agent_worker.ports import NotPrepared
 from services.agent_worker.rules.prompt import Situation, system_blocks
 from services.agent_worker.rules.run_loop import (
     CUT_NOTE,
@@ -48,12 +50,15 @@ async def answer_message(attempt: Attempt) -> bool:
             return await _work(attempt)
     except TimeoutError:
         return await fail_run(attempt, OUT_OF_TIME, None, own_words=True)
+    except NotPrepared as fault:
+        return await fail_run(attempt, str(fault), None, own_words=True)
     except CallFailed as fault:
         return await fail_run(attempt, str(fault), fault.settlement)
 
 
 async def _work(attempt: Attempt) -> bool:
     limits = attempt.limits
+    await prepare_history(attempt)
     system = await _system(attempt)
     interrupted: Sequence[StoredEffect] | None = attempt.claim.effects if attempt.claim.stage == "tools" else None
     while True:
@@ -89,7 +94,7 @@ async def _work(attempt: Attempt) -> bool:
                 attempt.remember(done)
                 attempt.call_id = new_id()
                 for absorbed in await _store_results(attempt, done, unstored):
-                    attempt.remember(absorbed)
+                    attempt.remember(await prepared_message(attempt, absorbed))
             case Finish() as finish:
                 return await finish_run(attempt, finish, [], None)
 

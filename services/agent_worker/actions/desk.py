@@ -12,7 +12,7 @@ from uuid import UUID
 from services.agent_worker.actions.refused_images import RefusedImages
 from services.agent_worker.actions.suspects import Suspects
 from services.agent_worker.actions.tell import Outlet
-from services.agent_worker.ports import Toolbox
+from services.agent_worker.ports import Preprocessors, Toolbox
 from services.agent_worker.rules.prompt import ContextFiles
 from services.agent_worker.rules.run_loop import Limits
 from shared.domain.run import Route, Settlement
@@ -21,6 +21,7 @@ from shared.ports.blobs import Blobs
 from shared.ports.children import Children
 from shared.ports.clock import Clock
 from shared.ports.model import Model
+from shared.ports.prepared import PreparedMessages
 from shared.ports.runs import Runs
 
 
@@ -79,6 +80,14 @@ class Manner:
 
 
 @dataclass(frozen=True, slots=True)
+class Preparing:
+    """Who reads what comes with messages, and where that is kept."""
+
+    preprocessors: Preprocessors
+    kept: PreparedMessages
+
+
+@dataclass(frozen=True, slots=True)
 class Desk:
     """One per worker process. ``routes`` maps a source, or a kind of run, to its model; ``image`` is for runs
     with an image, ``model:<role>`` for children that were asked for with that role, ``*`` for the rest.
@@ -106,3 +115,4 @@ class Desk:
     alone: bool = False
     owed: list[Settlement] = field(default_factory=list)
     refused: RefusedImages = field(default_factory=RefusedImages)
+    preparing: Preparing | None = None

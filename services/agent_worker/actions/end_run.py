@@ -106,7 +106,7 @@ async def _end(
     )
     tell_end(attempt, stored, terminal, outcome)
     attempt.teller.monitor(state="idle", tools_in_flight="")
-    attempt.dropped = drop
+    attempt.dropped = attempt.dropped or drop
     log.info(
         "run_finished",
         run=str(claim.run),

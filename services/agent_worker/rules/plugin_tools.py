@@ -34,12 +34,14 @@ class DeclaredTool:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredPreprocessor:
-    """What is run on messages with attachments. A ``critical`` one that fails fails its run."""
+    """What is run on messages with attachments. A ``critical`` one that fails fails its run; ``content_types`` are
+    beginnings, without any it reads all."""
 
     name: str
     function: Callable[..., Any]
     critical: bool = False
     fallback_text: str = ""
+    content_types: tuple[str, ...] = ()
 
 
 def declared_tools(tools: Any) -> list[DeclaredTool]:
@@ -127,7 +129,10 @@ def _preprocessor(entry: Any, position: int) -> DeclaredPreprocessor:
     fallback = _of(entry, "fallback_text") or ""
     if not isinstance(fallback, str):
         raise BadPlugin(f"{where} ({name}): fallback_text must be text")
-    return DeclaredPreprocessor(name, function, bool(_of(entry, "critical")), fallback)
+    types = _of(entry, "content_types") or ()
+    if isinstance(types, str) or not all(isinstance(each, str) for each in types):
+        raise BadPlugin(f"{where} ({name}): content_types must be a list of types")
+    return DeclaredPreprocessor(name, function, bool(_of(entry, "critical")), fallback, tuple(types))
 
 
 def _of(entry: Any, key: str) -> Any:

@@ -13,8 +13,9 @@ import structlog
 
 from services.agent_worker.edge.plugins.away import OwnLoop, Threads, TookTooLong
 from services.agent_worker.edge.plugins.children import Children
-from services.agent_worker.edge.plugins.offered import Offer
+from services.agent_worker.edge.plugins.offered import Offer, PluginConfig
 from services.agent_worker.edge.plugins.plugin_tool import Manner, PluginTool
+from services.agent_worker.edge.plugins.preprocessing import LoadedPreprocessor, PluginPreprocessors
 from services.agent_worker.edge.plugins.reading import Plugin, plugin_files, read_plugin
 from services.agent_worker.edge.plugins.terms import PluginTerms, named_in
 from services.agent_worker.ports import Tool
@@ -44,12 +45,15 @@ class Report:
 
 
 class PluginShelf:
-    """``ToolSource`` of the plugins; ``told`` is what operators read of them."""
+    """``ToolSource`` of the plugins; ``told`` is what operators read of them. ``preprocessors`` are all of theirs,
+    ``None`` where there are none."""
 
-    def __init__(self, tools: Sequence[Tool], reports: Sequence[Report], loaded: Sequence[Plugin]) -> None:
+    def __init__(
+        self, tools: Sequence[Tool], reports: Sequence[Report], preprocessors: PluginPreprocessors | None
+    ) -> None:
         self._tools = tuple(tools)
         self.reports = tuple(reports)
-        self.loaded = tuple(loaded)
+        self.preprocessors = preprocessors
 
     def beside(self, taken: Iterable[str]) -> "PluginShelf":
         """Itself, once tools that are not the plugins' have these names; theirs of those names are not offered."""
@@ -106,7 +110,7 @@ async def open_plugins(
     children = Children(offer, environment, most=terms.processes)
     tools: list[Tool] = []
     reports: list[Report] = []
-    loaded: list[Plugin] = []
+    preparing: list[LoadedPreprocessor] = []
     names: set[str] = set()
     for path in plugin_files(terms.folders):
         try:
@@ -117,7 +121,7 @@ async def open_plugins(
             continue
         loop = OwnLoop(plugin.name)
         loops.append(loop)
-        loaded.append(plugin)
+        preparing += [LoadedPreprocessor(plugin.name, each, loop) for each in plugin.preprocessors]
         offered, notes = [], []
         for declared in plugin.tools:
             name = declared.spec.name
@@ -135,7 +139,9 @@ async def open_plugins(
         reports.append(Report(plugin.name, "loaded", "", tuple(offered), tuple(preprocessors), tuple(notes)))
         log.info("plugin_loaded", plugin=plugin.name, tools=offered, preprocessors=preprocessors, notes=notes)
     try:
-        yield PluginShelf(tools, reports, loaded)
+        config = PluginConfig(terms.sections)
+        both = PluginPreprocessors(preparing, threads=threads, manner=manner, config=config) if preparing else None
+        yield PluginShelf(tools, reports, both)
     finally:
         await children.close()
         for loop in loops:

@@ -112,8 +112,8 @@ class Tts:
 class Tools:
     """``[tools]``. Times in seconds; ``subagent_*`` 0 means the value of the main agent.
 
-    ``ask_first`` names the tools that a person must allow each time, before they run. ``plugin_timeout`` is for tools of
-    plugins that name none; ``plugin_processes`` how many of those that compute may do so at once, in each worker.
+    ``ask_first`` names the tools that a person must allow each time, before they run. ``plugin_timeout`` is for tools
+    of plugins that name none; ``plugin_processes`` how many of those that compute may do so at once, in each worker.
     """
 
     enabled: tuple[str, ...] = DEFAULT_TOOLS
