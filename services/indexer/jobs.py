@@ -20,4 +20,5 @@ def index(argument: str) -> str:
 
 async def _index() -> str:
     async with open_indexing(environment_configuration()) as indexing:
-        return orjson.dumps(await index_workspace(indexing.workspace, indexing.files)).decode()
+        counts = await index_workspace(indexing.workspace, indexing.files, indexing.chunking)
+        return orjson.dumps(counts).decode()

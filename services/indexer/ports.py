@@ -17,8 +17,12 @@ class Scan:
 
 
 class Workspace(Protocol):
-    """The agent's folder."""
+    """The agent's folder. Both take the time they take, so not on a loop that others wait for."""
 
     def scan(self) -> Scan:
-        """Read all files that are to be indexed. It takes the time it takes, so not on a loop that others wait for."""
+        """Look at all files that are to be indexed."""
+        ...
+
+    def read(self, path: str) -> tuple[KnownFile, str] | None:
+        """One of them as it is now, and its text; ``None`` when it can no longer be read, or has grown too large."""
         ...

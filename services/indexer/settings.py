@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from services.indexer.rules.chunking import Chunking
 from shared.runtime.settings import Configuration
 
 
@@ -15,14 +16,17 @@ class Settings:
     workspace: Path
     patterns: tuple[str, ...]
     exclude_dirs: tuple[str, ...]
+    chunking: Chunking
 
     @classmethod
     def of(cls, configuration: Configuration) -> "Settings":
         """Take what is needed."""
+        indexer = configuration.memory.indexer
         return cls(
             database_url=configuration.database_url,
             redis_url=configuration.redis_url,
             workspace=configuration.workspace,
-            patterns=configuration.memory.indexer.include_patterns,
-            exclude_dirs=configuration.memory.indexer.exclude_dirs,
+            patterns=indexer.include_patterns,
+            exclude_dirs=indexer.exclude_dirs,
+            chunking=Chunking(indexer.chunk_size_chars, indexer.chunk_overlap_chars),
         )

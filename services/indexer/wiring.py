@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from services.indexer.edge.workspace import WorkspaceFolder
 from services.indexer.ports import Workspace
+from services.indexer.rules.chunking import Chunking
 from services.indexer.settings import Settings
 from shared.adapters.foundation import not_set, open_foundation
 from shared.adapters.postgres.files import PostgresFiles
@@ -52,6 +53,7 @@ class Indexing:
 
     workspace: Workspace
     files: Files
+    chunking: Chunking
 
 
 @contextlib.asynccontextmanager
@@ -64,4 +66,4 @@ async def open_indexing(configuration: Configuration) -> AsyncIterator[Indexing]
     async with open_database(settings.database_url, application="lucyd index", connections=1) as database:
         await check_workspace(database, settings.workspace)
         folder = WorkspaceFolder(settings.workspace, settings.patterns, settings.exclude_dirs)
-        yield Indexing(folder, PostgresFiles(database))
+        yield Indexing(folder, PostgresFiles(database), settings.chunking)

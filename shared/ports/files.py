@@ -1,4 +1,4 @@
-"""Which workspace files are known, as they were when they were last read."""
+"""Which workspace files are indexed, as they were when they were last read, and the pieces they are found by."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,17 +16,27 @@ class KnownFile:
     mtime: datetime
 
 
-class Files(Protocol):
-    """The table of files; one row for each. All raise ``TryLater``."""
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Whole lines of a file, from ``start_line`` to ``end_line``, both counted from 1 and both in it."""
 
-    async def hashes(self) -> Mapping[str, str]:
-        """Path to hash of every known file."""
+    id: str
+    start_line: int
+    end_line: int
+    text: str
+
+
+class Files(Protocol):
+    """The tables of files and of their chunks. All raise ``TryLater``. ``chunking`` names how chunks were made."""
+
+    async def hashes(self, *, chunking: str) -> Mapping[str, str]:
+        """Path to hash of every known file; the hash is empty where its chunks were made in another way."""
         ...
 
-    async def put(self, files: Sequence[KnownFile]) -> None:
-        """Add these, or replace what was known of them."""
+    async def put(self, file: KnownFile, chunks: Sequence[Chunk], *, chunking: str) -> None:
+        """Add it, or put it in place of what was known of it: file and chunks at once."""
         ...
 
     async def remove(self, paths: Collection[str]) -> None:
-        """Forget these."""
+        """Forget these, and their chunks."""
         ...

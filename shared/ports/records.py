@@ -38,10 +38,11 @@ class Bill:
 
 @dataclass(frozen=True, slots=True)
 class KnownFiles:
-    """How many files of the workspace are known, and when one was last read anew."""
+    """How many files of the workspace are known, in how many pieces, and when one was last read anew."""
 
     count: int
     read_at: datetime | None
+    chunks: int = 0
 
 
 @dataclass(frozen=True, slots=True)

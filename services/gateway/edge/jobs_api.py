@@ -114,7 +114,7 @@ class JobsApi:
         return self.bodies.json(job_body(job))
 
     async def index_status(self, _: Request) -> Response:
-        """What the indexer knows. Chunks there are none yet, and what waits is not counted."""
+        """What the indexer knows; what waits is not counted."""
         try:
             known = await self.records.files()
         except LucydError as fault:
@@ -123,7 +123,7 @@ class JobsApi:
             {
                 "db_exists": True,
                 "indexed_files": known.count,
-                "total_chunks": 0,
+                "total_chunks": known.chunks,
                 "pending_files": None,
                 "stale_files": None,
                 "last_read_at": known.read_at.isoformat() if known.read_at else None,

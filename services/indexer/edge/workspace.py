@@ -55,6 +55,19 @@ class WorkspaceFolder:
                 unreadable.add(name)
         return Scan(files, unreadable, too_large)
 
+    def read(self, path: str) -> tuple[KnownFile, str] | None:
+        """See ``Workspace.read``. Bytes that are no UTF-8 are U+FFFD in the text."""
+        root, content = self.root.resolve(), bytearray()
+        try:
+            real = (self.root / path).resolve(strict=True)
+            if not real.is_relative_to(root):
+                return None
+            file = _read(real, path, content)
+        except (_TooLarge, OSError, RuntimeError, UnicodeEncodeError) as fault:
+            log.warning("file_unreadable", error=type(fault).__name__)
+            return None
+        return file, content.decode("utf-8-sig", "replace")
+
     def _candidates(self) -> Iterator[Path]:
         for pattern in self.patterns:
             if PurePosixPath(pattern).is_absolute() or ".." in PurePosixPath(pattern).parts or not pattern.strip():
@@ -76,7 +89,8 @@ class WorkspaceFolder:
         return any(PurePosixPath(name).is_relative_to(PurePosixPath(folder)) for folder in excluded if folder.strip())
 
 
-def _read(path: Path, name: str) -> KnownFile:
+def _read(path: Path, name: str, into: bytearray | None = None) -> KnownFile:
+    """What is to be known of a file; its content goes ``into``, where somebody wants it."""
     name.encode("utf-8")
     # Not blocking: somebody may have put a pipe where a file was a moment ago.
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123 - of a descriptor
@@ -91,4 +105,6 @@ def _read(path: Path, name: str) -> KnownFile:
             if size > LARGEST_FILE:  # it grew while it was read
                 raise _TooLarge
             digest.update(piece)
+            if into is not None:
+                into += piece
     return KnownFile(name, digest.hexdigest(), size, datetime.fromtimestamp(about.st_mtime, UTC))

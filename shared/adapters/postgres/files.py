@@ -1,25 +1,22 @@
-"""The table of workspace files."""
+"""The tables of workspace files and of their chunks."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TypeVar
 
 from shared.adapters.postgres.pool import Database
-from shared.ports.files import KnownFile
+from shared.ports.files import Chunk, KnownFile
 
-HASHES = "select path, hash from files where source = 'memory'"
-PUT = """
-insert into files (path, hash, size, mtime)
-select * from unnest(%s::text[], %s::text[], %s::bigint[], %s::timestamptz[])
-on conflict (path) do update
-  set hash = excluded.hash, size = excluded.size, mtime = excluded.mtime, scanned_at = now()
-"""
+HASHES = "select path, case when chunking = %s then hash else '' end from files where source = 'memory'"
+PUT = "select lucyd_put_file(%s, %s, %s, %s, %s, %s::integer[], %s::integer[], %s::text[], %s::text[])"
 REMOVE = "delete from files where source = 'memory' and path = any(%s)"
 
 Item = TypeVar("Item")
 
 BATCH = 500
 PATIENCE = timedelta(seconds=10)
+LARGE = timedelta(seconds=60)
+"""A file may have megabytes, all of whose words are indexed."""
 
 
 class PostgresFiles:
@@ -28,20 +25,20 @@ class PostgresFiles:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def hashes(self) -> Mapping[str, str]:
+    async def hashes(self, *, chunking: str) -> Mapping[str, str]:
         """See ``Files.hashes``."""
-        return dict(await self._database.rows(HASHES, patience=PATIENCE))
+        return dict(await self._database.rows(HASHES, (chunking,), patience=PATIENCE))
 
-    async def put(self, files: Sequence[KnownFile]) -> None:
-        """See ``Files.put``."""
-        for some in _batches(files):
-            columns = (
-                [file.path for file in some],
-                [file.hash for file in some],
-                [file.size for file in some],
-                [file.mtime for file in some],
-            )
-            await self._database.rows(PUT, columns, patience=PATIENCE)
+    async def put(self, file: KnownFile, chunks: Sequence[Chunk], *, chunking: str) -> None:
+        """See ``Files.put``. NUL, which no text of Postgres holds, is U+FFFD there."""
+        columns = (
+            [chunk.start_line for chunk in chunks],
+            [chunk.end_line for chunk in chunks],
+            [chunk.id for chunk in chunks],
+            [chunk.text.replace("\0", "\N{REPLACEMENT CHARACTER}") for chunk in chunks],
+        )
+        about = (file.path, file.hash, file.size, file.mtime, chunking)
+        await self._database.rows(PUT, (*about, *columns), patience=LARGE)
 
     async def remove(self, paths: Collection[str]) -> None:
         """See ``Files.remove``."""

@@ -100,7 +100,7 @@ where s.closed_at is null and s.updated_at < now() - %s
                        or r.ordinal = c.last_ordinal and r.finished_at > now() - %s))
 order by s.updated_at limit %s
 """
-FILES = "select count(*), max(scanned_at) from files"
+FILES = "select count(*), max(scanned_at), (select count(*) from chunks) from files"
 
 
 class PostgresRecords:
@@ -160,5 +160,4 @@ class PostgresRecords:
 
     async def files(self) -> KnownFiles:
         """See ``Records.files``."""
-        ((count, read_at),) = await self._database.rows(FILES)
-        return KnownFiles(count, read_at)
+        return KnownFiles(*(await self._database.rows(FILES))[0])

@@ -7,6 +7,7 @@ import pytest
 from rq.job import Job
 from rq.serializers import JSONSerializer
 
+from shared.adapters.postgres.memory import PostgresMemory
 from shared.adapters.postgres.pool import Database
 from shared.adapters.redis.queues import RqQueues, blocking_client, open_queues
 from shared.messages import routes
@@ -31,6 +32,12 @@ async def result_of(queues: RqQueues, where: Surroundings, job_id: str) -> dict[
     return counts
 
 
+async def _found(database: Database, query: str) -> list[str]:
+    """What the search finds, as a worker does it."""
+    passages = await PostgresMemory(database).passages(query, limit=10)
+    return [f"{each.path}:{each.start_line}-{each.end_line} {each.text}" for each in passages]
+
+
 async def test_files_of_the_workspace_appear_change_and_vanish(surroundings: Surroundings, database: Database) -> None:
     """What the agent writes into its memory can be found again, and what it throws away can't."""
     workspace = surroundings.data_dir / "workspace"
@@ -44,10 +51,12 @@ async def test_files_of_the_workspace_appear_change_and_vanish(surroundings: Sur
             ("MEMORY.md", 9, "memory"),
             ("memory/2026-01-01.md", 5, "memory"),
         ]
+        assert await _found(database, "TEA") == ["MEMORY.md:1-1 likes tea"]
         (workspace / "MEMORY.md").write_text("likes coffee", encoding="utf-8")
         (workspace / "memory" / "2026-01-01.md").unlink()
         second = await result_of(queues, surroundings, "index_2")
         assert second == {"indexed": 1, "skipped": 0, "removed": 1, "errors": 0, "total": 1}
+        assert await _found(database, "tea day likes") == ["MEMORY.md:1-1 likes coffee"]
         assert (await indexer.monitor())["state"] == "ready"
         assert await indexer.stop() == 0
 

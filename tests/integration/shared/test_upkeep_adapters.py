@@ -13,10 +13,11 @@ from shared.adapters.postgres.figures import PostgresFigures
 from shared.adapters.postgres.files import PostgresFiles
 from shared.adapters.postgres.leadership import PostgresLeadership
 from shared.adapters.postgres.pool import Database
+from shared.adapters.postgres.records import PostgresRecords
 from shared.adapters.postgres.upkeep import PostgresUpkeep
 from shared.errors import TryLater
 from shared.ports.backlog import SessionLine, Watermark
-from shared.ports.files import KnownFile
+from shared.ports.files import Chunk, KnownFile
 
 DAY = timedelta(days=1)
 CONVERSATION = "insert into conversations (key, channel, principal, contact) values ('cli', 'cli', 'me', 'me')"
@@ -269,10 +270,24 @@ async def test_files_are_put_replaced_and_removed(database: Database) -> None:
     """Also many at once."""
     files = PostgresFiles(database)
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    await files.put([KnownFile(f"memory/{number}.md", "a", 1, at) for number in range(1201)])
-    await files.put([KnownFile("memory/0.md", "b", 2, at)])
-    await files.remove([f"memory/{number}.md" for number in range(1, 1201)])
-    assert await files.hashes() == {"memory/0.md": "b"}
+    await database.rows(
+        "insert into files (path, hash, size, mtime, chunking)"
+        " select 'memory/' || n || '.md', 'a', 1, now(), 'one' from generate_series(0, 1200) n"
+    )
+    chunks = [Chunk("i", 1, 2, "a\0b\n\U0001f600"), Chunk("j", 2, 2, "\U0001f600")]
+    await files.put(KnownFile("memory/0.md", "b", 2, at), chunks, chunking="two")
+    await files.put(KnownFile("memory/0.md", "c", 3, at), chunks[1:], chunking="two")
+    await files.put(KnownFile("memory/empty.md", "e", 0, at), [], chunking="two")
+    await files.remove([f"memory/{number}.md" for number in range(1, 1200)])
+    known = await files.hashes(chunking="two")
+    assert known == {"memory/0.md": "c", "memory/empty.md": "e", "memory/1200.md": ""}
+    assert await database.rows("select path, start_line, end_line, id, text from chunks") == [
+        ("memory/0.md", 2, 2, "j", "\U0001f600")
+    ]
+    told = await PostgresRecords(database).files()
+    assert (told.count, told.chunks) == (3, 1)
+    await files.remove(["memory/0.md"])
+    assert await database.value("select count(*) from chunks") == 0
 
 
 async def test_one_leads_and_the_next_may_when_it_ends(leadership: PostgresLeadership, database_url: str) -> None:

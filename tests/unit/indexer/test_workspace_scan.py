@@ -68,3 +68,26 @@ def test_excluded_folders_are_passed_over(folder: Path) -> None:
     assert set(WorkspaceFolder(folder, every).scan().files) == {"memory/cached.md"}
     assert set(WorkspaceFolder(folder, every, ("memory",)).scan().files) == set()
     assert set(WorkspaceFolder(folder, every, ("elsewhere",)).scan().files) == {"memory/cache/a.md", "memory/cached.md"}
+
+
+def test_a_file_is_read_as_text_with_what_is_known_of_it(folder: Path) -> None:
+    """Hash and text are of the same bytes; what is no text is told from the rest by its sign."""
+    (folder / "MEMORY.md").write_bytes(b"\xef\xbb\xbfZ\xc3\xbcrich \xff\n")
+    workspace = WorkspaceFolder(folder, PATTERNS)
+    found = workspace.read("MEMORY.md")
+    assert found is not None
+    assert found[0] == workspace.scan().files["MEMORY.md"]
+    assert found[1] == "Z\u00fcrich \ufffd\n"
+
+
+def test_what_can_no_longer_be_read_gives_no_text(folder: Path, tmp_path: Path) -> None:
+    """Between the look and the reading the agent goes on working."""
+    secret = tmp_path / "secret.md"
+    secret.write_bytes(b"secret")
+    (folder / "memory" / "out.md").symlink_to(secret)
+    (folder / "memory" / "folder.md").mkdir()
+    with (folder / "memory" / "grown.md").open("wb") as file:
+        file.truncate(LARGEST_FILE + 1)
+    workspace = WorkspaceFolder(folder, PATTERNS)
+    for name in ("memory/absent.md", "memory/out.md", "memory/folder.md", "memory/grown.md"):
+        assert workspace.read(name) is None, name
