@@ -5,6 +5,8 @@ import contextlib
 import datetime
 import gzip
 import itertools
+import re
+import socket
 import ssl
 import sys
 import time
@@ -14,6 +16,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -21,6 +24,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from shared.adapters.http.egress import HttpEgress, open_egress
 from shared.adapters.http.guarded_network import GuardedNetwork, SystemResolver, is_own
+from shared.adapters.http.guarded_transport import GuardedTransport
 from shared.domain.destination import Origin
 from shared.ports.egress import Answer, EgressFailed, EgressRefused, Question, UnwantedContent
 from tests.detour import Detour, FakeResolver
@@ -155,6 +159,35 @@ async def test_the_next_address_is_tried_where_the_first_is_dead() -> None:
     async with web([OK], known=known, dead=["2606:4700::1"]) as (egress, _, detour, _):
         assert (await egress.ask(question("http://a.example/"))).status == 200
     assert detour.called == [("2606:4700::1", 80), (PUBLIC, 80)]
+
+
+class NumbersOnly:
+    """What the C library makes of a host's text without asking anybody."""
+
+    async def addresses(self, host: str) -> Sequence[str]:
+        infos = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+        return [str(info[4][0]) for info in infos]
+
+
+async def test_the_network_alone_guards_a_client_that_reads_addresses_by_itself() -> None:
+    """The last line stands without the first: webhooks, and whoever brings an HTTP client of his own."""
+    reached = []
+    async with raw_provider([OK]) as site:
+        detour = Detour(site.port)
+        transport = GuardedTransport(GuardedNetwork(resolver=NumbersOnly(), network=detour), tls=TLS)
+        async with httpx2.AsyncClient(transport=transport, follow_redirects=True) as client:
+            for url in LITERALS:
+                with contextlib.suppress(httpx2.HTTPError, httpx2.InvalidURL, ValueError):
+                    await client.get(url)
+                    reached.append(url)
+            with pytest.raises(httpx2.ConnectError, match="port 6379"):
+                await client.get("http://8.8.8.8:6379/")
+            with pytest.raises(httpx2.ConnectError, match="cloud"):
+                await client.get("http://metadata.google.internal/")
+    # The rest of the corpus is refused for how it is written, and leads to a public address.
+    assert {host for host, _ in detour.called} <= {"8.8.8.8", "3.3.3.3"}
+    assert {port for _, port in detour.called} == {80}
+    assert not [url for url in reached if not re.search(r"8\.8\.8\.8|٣", url)]
 
 
 async def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
