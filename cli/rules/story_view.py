@@ -179,6 +179,7 @@ _TELLINGS: Mapping[str, Callable[[Entry], str]] = {
     "cancel_asked": _about("Somebody asked to cancel it."),
     "worker_fenced": _fenced,
     "suspected": _suspected,
+    "child_spawned": lambda entry: f"It gave a task to a sub-agent: {_word(entry, 'child')}.",
     "tool": _tool,
     "tool_ended": _tool_ended,
     "approval_asked": lambda entry: f"It asked whether it may use {_word(entry, 'tool')}.",

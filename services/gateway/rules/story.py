@@ -21,7 +21,9 @@ _NAMES: Mapping[str, str] = {
     "run_suspected": "suspected",
     "run_dismissed": "dismissed",
 }
-_FACTS = ("worker", "epoch", "attempt", "attempts", "level", "reason", "seconds", "allowed", "delivery", "webhook")
+_FACTS = (
+    "worker", "epoch", "attempt", "attempts", "level", "reason", "seconds", "allowed", "delivery", "webhook", "child",
+)  # fmt: skip
 """What may be repeated of an audit event; everything else stays in its table."""
 
 _OF_DELIVERIES = ("delivery", "channel", "part", "kind", "state", "attempts", "error", "due_at")

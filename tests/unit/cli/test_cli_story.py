@@ -48,6 +48,8 @@ def test_one_that_goes_on_says_for_how_long_it_does() -> None:
          "Accepted from http (steer), with an idempotency key."),
         (entry("merged", ordinal=4, run="r2"), "Message number 4 came in, and is answered with this one: r2."),
         (entry("waiting", reason="retry", seconds=30), "It waits for 30.0 s: retry."),
+        (entry("waiting", reason="child"), "It waits: child."),
+        (entry("child_spawned", child="r2"), "It gave a task to a sub-agent: r2."),
         (entry("suspected", worker=WORKER, level=2),
          f"Its worker …{WORKER[-8:]} died with it: this run is under suspicion, level 2 of 4."),
         ({**entry("tool", tool="exec", step=1), "class": "once"}, "Tool exec (once) began, in step 1."),

@@ -97,6 +97,12 @@ def test_a_worker_that_died_with_it_is_named_and_one_that_died_later_is_not() ->
     assert (4.0, "suspected") in line(told)
 
 
+def test_a_sub_agent_is_told_by_its_run() -> None:
+    """Its own story is the next one to read."""
+    told = tell(events=[event(2, "child_spawned", child="r2", step=1, call_index=0, depth=1)])
+    assert {"what": "child_spawned", "at": at(2), "after_seconds": 2.0, "child": "r2"} in told["story"]
+
+
 def test_calls_that_nobody_has_booked_and_guesses_are_told_apart() -> None:
     """Money that may be owed is not money that was paid."""
     told = tell(calls=[call(2, estimated=True, cost="0.75"), call(3, cost=None, at=None), call(4, currency="EUR")])
