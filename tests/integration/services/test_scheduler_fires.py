@@ -21,6 +21,7 @@ from shared.adapters.system_clock import SystemClock
 from shared.ports.records import Whose
 from tests.bus_worlds import HOUR
 from tests.deliveries_worlds import PostgresDeliveriesWorld
+from tests.fake_bot_api import TOKEN, fake_bot_api
 from tests.integration.services.service_process import Surroundings, started, until
 
 CONVERSATION = """
@@ -330,3 +331,22 @@ async def test_a_chat_that_nobody_has_begun_gets_nothing(database: Database, fir
     assert await states(database) == [
         ("failed", 0, "nobody has written from that chat yet, so nothing can be sent there")
     ]
+
+
+async def test_a_message_reaches_its_person_over_the_bridge_once_though_both_are_killed(
+    surroundings: Surroundings, database: Database
+) -> None:
+    """What Bob reads, he reads once: made before the crash of the scheduler, sent after the start of the bridge."""
+    await a_bridge(database)  # counts as living until its beat is missed, so that the message is put in
+    await message(database, "see you at noon")
+    async with started("scheduler", surroundings) as scheduler:
+        await until(all_fired(database, 1), 40, scheduler.said)
+        scheduler.process.kill()
+        await scheduler.process.wait()
+    async with fake_bot_api() as telegram:
+        where = {"LUCYD_TELEGRAM_TOKEN": TOKEN, "LUCYD_TELEGRAM_API_URL": telegram.url}
+        async with started("scheduler", surroundings) as heir, started("telegram_bridge", surroundings, **where):
+            await heir.ready()
+            await telegram.until(lambda: telegram.said_to(7) == ["see you at noon"], 60)
+            await until(all_fired(database, 1), 20, heir.said)
+        assert telegram.said_to(7) == ["see you at noon"]
