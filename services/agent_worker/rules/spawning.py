@@ -8,6 +8,7 @@ DEEPEST = 3
 """How deep sub-agents may stand below the run they work for, where the operator lets them spawn at all."""
 
 MOST_A_ROUND = 10
+LONGEST = timedelta(days=366)
 MOST_OPEN = 50
 """Sub-agents of one principal that have not ended, over all its conversations."""
 
@@ -60,9 +61,9 @@ def child_turns(asked: int | None, *, terms: SpawnTerms) -> int:
 
 def child_seconds(asked: float | None, *, terms: SpawnTerms) -> float | None:
     """How long it may take; ``None``: what is left of its parent's time. Raises ``SpawnRefused``."""
-    if asked is not None and asked <= 0:
+    if asked is not None and not asked > 0:  # what is no number at all is not more than anything
         raise SpawnRefused("timeout must be more than 0 seconds")
-    limits = [asked] if asked is not None else []
+    limits = [min(asked, LONGEST.total_seconds())] if asked is not None else []
     if terms.timeout is not None:
         limits.append(terms.timeout.total_seconds())
     return min(limits) if limits else None

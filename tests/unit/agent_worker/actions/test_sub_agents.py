@@ -31,6 +31,8 @@ DEAR = Usage(input=1000, output=1000)
 class SpawningTools(Tools):
     """The box of a test, with the real ``sessions_spawn`` in it, and scopes that hold."""
 
+    terms = TERMS
+
     def specs(self) -> Sequence[ToolSpec]:
         return [*Tools.specs(self), self._box().specs()[0]]
 
@@ -43,7 +45,7 @@ class SpawningTools(Tools):
 
     def _box(self) -> LocalToolbox:
         names = [*self.classes, "sessions_spawn"]
-        tool = SessionsSpawnTool(TERMS, roles=["primary"], offered=lambda: names, output_limit=1000)
+        tool = SessionsSpawnTool(self.terms, roles=["primary"], offered=lambda: names, output_limit=1000)
         return LocalToolbox([tool], output_truncation=1000, max_parallel=5)
 
 
@@ -218,6 +220,28 @@ async def test_a_parent_whose_childs_end_nobody_collected_is_woken_by_the_sweep(
     await heir.serve()
     assert (await heir.outcome(run))["reply"] == "A pity."
     assert contents(heir) == ["Error: the sub-agent was cancelled: It was cancelled."]
+
+
+async def test_a_sub_agent_may_have_its_own_where_the_operator_lets_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer comes up step by step, and each waits without a slot."""
+    monkeypatch.setattr(SpawningTools, "terms", SpawnTerms("primary"))
+    room = await opened(
+        spawns("ask somebody"),
+        spawns("what is it?"),
+        ModelAnswer("forty-two"),
+        ModelAnswer("They say forty-two."),
+        ModelAnswer("It is 42."),
+    )
+    run = await room.accept()
+    await room.serve()
+    (child,) = children_of(room, run)
+    await room.serve(child.conversation)
+    (grandchild,) = children_of(room, child.id)
+    assert (row_of(room, run).state, child.state) == ("waiting", "waiting")
+    for conversation in (grandchild.conversation, child.conversation, CONVERSATION):
+        await room.serve(conversation)
+    assert (await room.outcome(run))["reply"] == "It is 42."
+    assert contents(room) == ["forty-two", "They say forty-two."]
 
 
 async def test_what_must_be_asked_first_is_nothing_for_a_child() -> None:

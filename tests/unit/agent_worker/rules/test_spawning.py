@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from services.agent_worker.rules.spawning import (
+    LONGEST,
     SpawnRefused,
     SpawnTerms,
     child_model,
@@ -67,6 +68,7 @@ def test_time_can_only_be_lowered() -> None:
     limited = SpawnTerms("primary", timeout=timedelta(seconds=60))
     assert [child_seconds(asked, terms=limited) for asked in (None, 5, 500)] == [60, 5, 60]
     assert [child_seconds(asked, terms=TERMS) for asked in (None, 5.5)] == [None, 5.5]
-    for asked in (0, -3):
+    assert child_seconds(float("inf"), terms=TERMS) == LONGEST.total_seconds()
+    for asked in (0, -3, float("nan")):
         with pytest.raises(SpawnRefused, match="more than 0"):
             child_seconds(asked, terms=TERMS)
