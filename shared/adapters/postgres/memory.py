@@ -8,8 +8,9 @@ from shared.adapters.postgres.pool import Database
 from shared.domain.memory import Commitment, Episode, Fact, Passage
 from shared.domain.person import Identity
 
+# Materialized: the words of a query are made once, and not once for each row.
 FACTS = """
-with asked as (select lucyd_person(%s, %s) as person, lucyd_any_of(%s) as words),
+with asked as materialized (select lucyd_person(%s, %s) as person, lucyd_any_of(%s) as words),
 named as (
   select unnest(%s::text[]) as entity
   union select a.canonical from entity_aliases a, asked where a.person = asked.person and a.alias = any(%s::text[])
@@ -32,8 +33,9 @@ select entity, attribute, value, confidence from found
 order by named desc, confidence desc, rank desc, updated_at desc, id
 """
 EPISODES = """
+with asked as materialized (select lucyd_person(%s, %s) as person, lucyd_any_of(%s) as words)
 select e.at, e.summary, e.topics, e.decisions, e.emotional_tone
-from episodes e, (select lucyd_person(%s, %s) as person, lucyd_any_of(%s) as words) asked
+from episodes e, asked
 where e.person = asked.person and e.lexemes @@ asked.words
 order by e.at desc, e.id desc limit %s
 """
@@ -43,8 +45,9 @@ where person = lucyd_person(%s, %s) and status = 'open'
 order by deadline nulls last, id limit %s
 """
 PASSAGES = """
+with asked as materialized (select lucyd_any_of(%s) as words)
 select c.path, c.start_line, c.end_line, c.text
-from chunks c, (select lucyd_any_of(%s) as words) asked
+from chunks c, asked
 where c.lexemes @@ asked.words
 order by ts_rank(c.lexemes, asked.words) desc, c.path, c.start_line limit %s
 """
