@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from services.agent_worker.actions.desk import CompactionManner, Manner
+from services.agent_worker.actions.desk import CompactionManner, Manner, SkillManner
 from services.agent_worker.edge.plugins.terms import PluginTerms, plugin_terms
 from services.agent_worker.edge.tools.web_search import BRAVE, SearchService
 from services.agent_worker.edge.workspace_files import TierNames
@@ -21,6 +21,7 @@ from shared.domain.destination import Origin, origin_of
 from shared.domain.mcp_server import McpServer
 from shared.domain.provider import ModelSpec
 from shared.domain.routing import VISION, route_model
+from shared.domain.skill import SkillPlace
 from shared.errors import BadInput, ConfigError
 from shared.runtime.configuration.sections.tools import Exec, Scheduling
 from shared.runtime.settings import Configuration
@@ -67,6 +68,7 @@ class Settings:
     roles: Mapping[str, str]
     spawning: SpawnTerms
     manner: Manner
+    skill_places: tuple[SkillPlace, ...]
     alone: Errand | None
     run_deadline: timedelta
     share: FairShare
@@ -135,7 +137,9 @@ class Settings:
                 debounce=timedelta(milliseconds=behavior.debounce_ms),
                 largest_image=configuration.vision.max_image_bytes,
                 compaction=_compaction(configuration),
+                skills=SkillManner(configuration.agent.skills.always_on, frozenset({"full", *context.tiers})),
             ),
+            skill_places=configuration.skill_places,
             alone=_errand(configuration.environment.get(ALONE, "")),
             run_deadline=timedelta(seconds=configuration.run.deadline_seconds),
             share=FairShare(worker.slots, configuration.fairness.window, configuration.fairness.weights),

@@ -34,6 +34,7 @@ from services.agent_worker.edge.tools.commitment_update import CommitmentUpdateT
 from services.agent_worker.edge.tools.edit import EditTool
 from services.agent_worker.edge.tools.exec import ExecTool
 from services.agent_worker.edge.tools.list_scheduled import ListScheduledTool
+from services.agent_worker.edge.tools.load_skill import LoadSkillTool
 from services.agent_worker.edge.tools.memory_forget import MemoryForgetTool
 from services.agent_worker.edge.tools.memory_get import MemoryGetTool
 from services.agent_worker.edge.tools.memory_search import MemorySearchTool
@@ -78,6 +79,7 @@ from shared.adapters.redis.bulletin import RedisBulletin
 from shared.adapters.redis.colleagues import RedisColleagues
 from shared.adapters.redis.control import RedisControl
 from shared.adapters.redis.wake_ups import RedisWakeUps
+from shared.adapters.skill_folders import SkillFolders, SkillShelf
 from shared.adapters.system_clock import SystemClock
 from shared.domain.child_run import MODEL_ROUTE
 from shared.domain.destination import origin_of
@@ -172,12 +174,14 @@ async def open_service(configuration: Configuration, *, wrap: Wrap = _as_it_is) 
             open_plugins(settings.plugins, output_limit=settings.output_truncation)
         )
         web = await stack.enter_async_context(_open_web(settings.web))
+        skills = SkillShelf(SkillFolders(settings.skill_places), SystemClock())
+        await skills.look()
         desk = Desk(
             worker=worker,
             runs=runs,
             models=models,
             routes=_routes(settings, models),
-            toolbox=wrap(_toolbox(settings, foundation, clock, plugins, servers, web=web)),
+            toolbox=wrap(_toolbox(settings, foundation, clock, plugins, servers, web=(*web, LoadSkillTool(skills)))),
             workspace=WorkspaceFiles(settings.workspace, settings.tiers),
             outlet=outlet,
             acts=PostgresActs(foundation.database),
@@ -189,6 +193,7 @@ async def open_service(configuration: Configuration, *, wrap: Wrap = _as_it_is) 
             draining=asyncio.Event(),
             chance=random.Random(),  # noqa: S311 - spreads retries, guards nothing
             alone=settings.alone is not None,
+            skills=skills,
             preparing=(
                 Preparing(plugins.preprocessors, PostgresPreparedMessages(foundation.database))
                 if plugins.preprocessors
@@ -238,6 +243,7 @@ async def open_service(configuration: Configuration, *, wrap: Wrap = _as_it_is) 
             loops=(
                 *foundation.loops,
                 lag.watch,
+                skills.watch,
                 outlet.flush_for_ever,
                 outlet.remember_published,
                 *((servers.live,) if settings.mcp_servers else ()),

@@ -13,6 +13,7 @@ from typing import Any
 
 from shared.domain.mcp_server import McpServer
 from shared.domain.provider import ModelSpec
+from shared.domain.skill import SkillPlace
 from shared.errors import ConfigError
 from shared.runtime.configuration.choose_models import OFFLINE_MODEL, FindOllama, choose_models, provider_tables
 from shared.runtime.configuration.cross_checks import contradictions
@@ -74,6 +75,13 @@ class Configuration(Sections):
     def secret(self, variable: str) -> str | None:
         """The value of the variable that a ``*_env`` key names; ``None`` when it is not set, empty or not named."""
         return self.environment.get(variable) or None if variable else None
+
+    @property
+    def skill_places(self) -> tuple[SkillPlace, ...]:
+        """Where skills are looked for; those of a later place override those before it."""
+        skills = self.agent.skills
+        own = SkillPlace(self.workspace / skills.dir, self.workspace, skills.dir)
+        return (own, *(SkillPlace(path, path, str(path)) for path in skills.extra_dirs))
 
     def mcp_servers(self) -> tuple[McpServer, ...]:
         """The servers of ``[mcp]``, with what they need of the environment."""

@@ -18,6 +18,7 @@ from services.agent_worker.edge.tools.commitment_update import CommitmentUpdateT
 from services.agent_worker.edge.tools.edit import EditTool
 from services.agent_worker.edge.tools.exec import ExecTool
 from services.agent_worker.edge.tools.list_scheduled import ListScheduledTool
+from services.agent_worker.edge.tools.load_skill import LoadSkillTool
 from services.agent_worker.edge.tools.memory_forget import MemoryForgetTool
 from services.agent_worker.edge.tools.memory_get import MemoryGetTool
 from services.agent_worker.edge.tools.memory_search import MemorySearchTool
@@ -204,6 +205,7 @@ def every_tool() -> list[Tool]:
         ScheduleSelfTaskTool(later),
         ListScheduledTool(figures, UTC),
         CancelScheduledTool(),
+        LoadSkillTool(figures),
         SessionStatusTool(figures),
         WebFetchTool(figures, timeout=timedelta(seconds=tools.web_fetch.timeout)),
         WebSearchTool(figures, SearchService("brave", BRAVE, None, timedelta(seconds=tools.web_search.timeout))),

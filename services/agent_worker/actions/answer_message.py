@@ -9,6 +9,7 @@ from services.agent_worker.actions.ask_first import asked_first, must_ask
 from services.agent_worker.actions.ask_model import CallFailed, ask_model, route_of
 from services.agent_worker.actions.attempt import Attempt
 from services.agent_worker.actions.end_run import fail_run, finish_run
+from services.agent_worker.actions.heed_skills import heed_skills, pick_skills
 from services.agent_worker.actions.prepare_messages import prepare_history, prepared_message
 from services.agent_worker.actions.run_tools import intents, opens, run_tools
 from services.agent_worker.ports import NotPrepared
@@ -22,6 +23,7 @@ from services.agent_worker.rules.run_loop import (
     stop_notice,
     turns_left_note,
 )
+from services.agent_worker.rules.skills_in_use import SkillsShown
 from services.agent_worker.rules.storable import storable_answer
 from shared.domain.chat import AssistantMessage, Message, SystemBlock, ToolResult, ToolResultsMessage
 from shared.domain.run import (
@@ -59,10 +61,13 @@ async def answer_message(attempt: Attempt) -> bool:
 async def _work(attempt: Attempt) -> bool:
     limits = attempt.limits
     await prepare_history(attempt)
-    system = await _system(attempt)
+    skills = pick_skills(attempt)
+    heed_skills(attempt, skills)
+    system = await _system(attempt, skills)
     interrupted: Sequence[StoredEffect] | None = attempt.claim.effects if attempt.claim.stage == "tools" else None
     while True:
         await _look_into_the_purse(attempt)
+        heed_skills(attempt, skills)
         match next_step(attempt.said, spent=attempt.spent, limits=limits):
             case AskModel(turn):
                 attempt.teller.monitor(
@@ -131,7 +136,7 @@ async def _use_tools(
     return await run_tools(attempt, asked, interrupted, denials)
 
 
-async def _system(attempt: Attempt) -> list[SystemBlock]:
+async def _system(attempt: Attempt, skills: SkillsShown) -> list[SystemBlock]:
     desk, claim = attempt.desk, attempt.claim
     return system_blocks(
         await desk.workspace.context_files(claim.tier),
@@ -146,6 +151,7 @@ async def _system(attempt: Attempt) -> list[SystemBlock]:
             max_turns=attempt.limits.max_turns,
             subagent=claim.child is not None,
         ),
+        skills=skills,
         max_tokens=desk.manner.max_system_tokens,
     )
 

@@ -1,7 +1,7 @@
 """What one attempt at a run carries from step to step."""
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from decimal import Decimal
@@ -70,7 +70,8 @@ class Attempt:
     that stands next was not begun, which only the attempt that intended it can know. ``results`` are those of calls
     that were done when the others of their round were stopped. ``images`` are those that the model was shown last, as
     base64 by the id of their blob; ``refused`` are the ids of those that its provider did not take. ``scope`` are the
-    tools that this run may use, all of them where it is ``None``. ``spent_beside`` is what other runs have paid of the
+    tools that this run may use, all of them where it is ``None``; ``left_by_skills`` tells which of those the skills in
+    use leave, and is ``None`` where they leave all. ``spent_beside`` is what other runs have paid of the
     same money: those that this one asked for, or that it was asked for beside.
     """
 
@@ -99,6 +100,7 @@ class Attempt:
     images: Mapping[str, str] = field(default_factory=dict)
     refused: frozenset[str] = frozenset()
     scope: Collection[str] | None = None
+    left_by_skills: Callable[[str], bool] | None = None
     spent_beside: Decimal = Decimal(0)
 
     def remember(self, message: Message) -> None:
@@ -167,8 +169,15 @@ class Attempt:
         """The tool of that name, if this run may use it."""
         return self.desk.toolbox.spec(name) if self._may_use(name) else None
 
+    @property
+    def usable(self) -> Collection[str] | None:
+        """The names of those, all of them where it is ``None``."""
+        return self.scope if self.left_by_skills is None else frozenset(spec.name for spec in self.specs())
+
     def _may_use(self, name: str) -> bool:
-        return self.scope is None or name in self.scope
+        """A scope is only ever narrowed: what a skill allows and the run may not use stays out of reach."""
+        in_scope = self.scope is None or name in self.scope
+        return in_scope and (self.left_by_skills is None or self.left_by_skills(name))
 
     async def act(self, step: int, call_index: int, name: str, arguments: Mapping[str, Any]) -> str:
         """Do what changes Postgres alone, in one transaction with its result; the text for the model.

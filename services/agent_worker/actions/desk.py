@@ -16,6 +16,7 @@ from services.agent_worker.ports import Preprocessors, Toolbox
 from services.agent_worker.rules.prompt import ContextFiles
 from services.agent_worker.rules.run_loop import Limits
 from shared.domain.run import Route, Settlement
+from shared.domain.skill import SkillBook
 from shared.ports.acts import Acts
 from shared.ports.blobs import Blobs
 from shared.ports.children import Children
@@ -40,6 +41,30 @@ class Workspace(Protocol):
     async def context_files(self, tier: str) -> ContextFiles:
         """The files of a context tier; those that are not there are left out."""
         ...
+
+
+class Skills(Protocol):
+    """Knows the skills that lie in the workspace."""
+
+    @property
+    def book(self) -> SkillBook:
+        """All of them as they were last read, which is no longer ago than 2 s."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class NoSkills:
+    """``Skills`` of an agent that has none."""
+
+    book: SkillBook = field(default_factory=SkillBook)
+
+
+@dataclass(frozen=True, slots=True)
+class SkillManner:
+    """Which skills are always shown in full, and the context tiers whose messages are answered with skills."""
+
+    always_on: Sequence[str] = ()
+    tiers: frozenset[str] = frozenset({"full"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +102,7 @@ class Manner:
     debounce: timedelta = timedelta(0)
     largest_image: int = 5_242_880
     compaction: CompactionManner = field(default_factory=CompactionManner)
+    skills: SkillManner = field(default_factory=SkillManner)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,4 +141,5 @@ class Desk:
     alone: bool = False
     owed: list[Settlement] = field(default_factory=list)
     refused: RefusedImages = field(default_factory=RefusedImages)
+    skills: Skills = field(default_factory=NoSkills)
     preparing: Preparing | None = None

@@ -111,7 +111,7 @@ def _use(attempt: Attempt, index: int, step: int) -> ToolUse:
         key,
         ready=attempt.pulse_is_young,
         act=act,
-        scope=attempt.scope,
+        scope=attempt.usable,
         principal=claim.principal,
         sender=claim.sender,
     )

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from services.agent_worker.rules.history import stamp
+from services.agent_worker.rules.skills_in_use import LOAD_SKILL, SkillsShown
 from shared.domain.chat import SystemBlock
 from shared.domain.effect import ToolSpec
 from shared.domain.run import Source
+from shared.domain.skill import Skill
 
 FRAMING: Mapping[str, str] = {
     "system": (
@@ -48,16 +50,24 @@ class Situation:
 
 
 def system_blocks(
-    files: ContextFiles, tools: Sequence[ToolSpec], situation: Situation, *, max_tokens: int = 0
+    files: ContextFiles,
+    tools: Sequence[ToolSpec],
+    situation: Situation,
+    *,
+    skills: SkillsShown | None = None,
+    max_tokens: int = 0,
 ) -> list[SystemBlock]:
     """Stable, semi-stable and dynamic blocks, empty ones left out.
 
-    ``max_tokens`` (0: no cap) trims the dynamic and then the semi-stable block at 4 characters a token, never the
-    stable one.
+    The catalogue of skills is the same for all messages and stands with what changes now and then; bodies that fit
+    this one message come last. ``max_tokens`` (0: no cap) trims the dynamic and then the semi-stable block at 4
+    characters a token, never the stable one.
     """
+    shown = skills or SkillsShown()
     stable = "\n\n".join(part for part in (_sections(files.stable), _tool_list(tools)) if part)
-    semi_stable = _sections(files.semi_stable)
-    dynamic = _dynamic(situation)
+    parts = (_sections(files.semi_stable), _bodies(shown.always), _catalogue(shown.all, tools))
+    semi_stable = "\n\n".join(part for part in parts if part)
+    dynamic = "\n\n".join(part for part in (_dynamic(situation), _bodies(shown.matched)) if part)
     if max_tokens > 0:
         left = max(0, max_tokens * 4 - len(stable))
         semi_stable, dynamic = _trim(semi_stable, dynamic, left)
@@ -76,6 +86,30 @@ def _sections(files: Sequence[tuple[str, str]]) -> str:
 def _tool_list(tools: Sequence[ToolSpec]) -> str:
     lines = [f"- {tool.name}: {tool.description.split('. ')[0].rstrip('.')}." for tool in tools]
     return "\n".join(["--- Tools ---", *lines]) if lines else ""
+
+
+def skill_text(skill: Skill) -> str:
+    """A skill in full, as the model reads it."""
+    where = f"\n\n(Files of this skill: {skill.folder}/)" if skill.folder else ""
+    return f"{skill.body}{where}"
+
+
+def _bodies(skills: Sequence[Skill]) -> str:
+    return "\n\n".join(f"--- Skill: {skill.name} ---\n{skill_text(skill)}" for skill in skills)
+
+
+def _catalogue(skills: Sequence[Skill], tools: Sequence[ToolSpec]) -> str:
+    if not skills:
+        return ""
+    lines = ["--- Skills ---"]
+    if any(tool.name == LOAD_SKILL for tool in tools):
+        lines.append(f"Before you do what one of them is for, read it with {LOAD_SKILL}, unless it is here in full.")
+    return "\n".join([*lines, *(_entry(skill) for skill in skills)])
+
+
+def _entry(skill: Skill) -> str:
+    tags = f" (tags: {', '.join(skill.tags)})" if skill.tags else ""
+    return f"- **{skill.name}**: {skill.description}{tags}"
 
 
 def _dynamic(situation: Situation) -> str:

@@ -32,10 +32,14 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Skills:
-    """``[agent.skills]``: where skills lie inside the workspace, and which are always in the prompt."""
+    """``[agent.skills]``: where skills lie inside the workspace, and which are always in the prompt.
+
+    ``extra_dirs`` are further folders of skills; a later one overrides what has the same name before it.
+    """
 
     dir: str = "skills"
     always_on: tuple[str, ...] = ()
+    extra_dirs: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
