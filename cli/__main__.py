@@ -15,6 +15,7 @@ from cli.commands.keys import ORDERS as ABOUT_KEYS
 from cli.commands.mcp import ORDERS as ABOUT_MCP
 from cli.commands.migrate import migrate
 from cli.commands.monitor import monitor
+from cli.commands.plugins import ORDERS as ABOUT_PLUGINS
 from cli.commands.reset import reset
 from cli.commands.restart import restart
 from cli.commands.schedule import ORDERS as ABOUT_SCHEDULES
@@ -64,6 +65,7 @@ def _application() -> typer.Typer:
         ("dead", ABOUT_DEAD, "What was given up: list it, try it again, or let it be."),
         ("schedule", ABOUT_SCHEDULES, "Reminders, tasks and messages for later: list them, cancel one."),
         ("keys", ABOUT_KEYS, "Who may come in besides the operator: make, list and revoke API keys."),
+        ("plugins", ABOUT_PLUGINS, "Tools of your own: list the plugins of the workers, and why one failed."),
         ("mcp", ABOUT_MCP, "Servers of the Model Context Protocol: list their tools, check them; or be one."),
     ):
         group = typer.Typer(help=what, **manner)

@@ -60,6 +60,11 @@ class Gateway:
         found = self._get("/sessions").get("sessions")
         return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
+    def plugins(self) -> list[Json]:
+        """The plugins of all workers."""
+        found = self._get("/plugins").get("plugins")
+        return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
     def history(self, session_id: str, *, full: bool) -> Json:
         """What was said in a session; an unknown one has no events."""
         return self._get(f"/sessions/{quote(session_id, safe='')}/history", {"full": "true"} if full else {})

@@ -201,7 +201,7 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             *ChatApi(intake, front, history, bodies).operations(),
             *OpenAIApi(front, intake, inbox, history, bodies, settings.agent).operations(),
             *JobsApi(desk, records, clock, bodies, repeats).operations(),
-            *PluginsApi(bodies).operations(),
+            *PluginsApi(RedisMonitorBoard(foundation.redis), bodies).operations(),
             *RecordsApi(records, bodies).operations(),
             *OutboundApi(PostgresOutbox(foundation.database), repeats, bodies, clock, settings.contacts).operations(),
             *UpkeepApi(intake, inbox, waiting, records, bodies, settings.idle_minutes, history, repeats).operations(),

@@ -9,9 +9,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tests.command_line import lucyd
 from tests.plugin_terms import put
 from tests.scripted_model_server import Say, Script, ScriptedModelServer, Use
-from tests.stack import Stack, async_client, client, model_toml, open_stack, text_of, wait_until
+from tests.stack import TOKEN, Stack, async_client, client, model_toml, open_stack, text_of, wait_until
 
 SEED = Path(__file__).resolve().parents[1] / "data" / "plugins" / "seed_era.txt"
 KEY = "canary-of-the-weather"
@@ -103,6 +104,27 @@ def test_tools_of_plugins_and_each_of_their_errors(stack: Stack) -> None:
     told = text_of(worker)
     assert "there is no module 'nothing_of_that_name' here" in told
     assert KEY not in told + json.dumps(results)
+
+
+def test_the_operator_reads_what_became_of_each(stack: Stack) -> None:
+    """Over HTTP and at the terminal, from whatever worker it failed in."""
+    gateway, _ = stack.gateway(), stack.workers()
+    with client(gateway) as http:
+
+        def told() -> list[str]:
+            return [plugin["name"] for plugin in http.get("/api/v1/plugins").json()["plugins"]]
+
+        wait_until(lambda: "weather" in told(), "the worker has told of its plugins")
+        assert told() == ["aaa_broken", "acts", "elevenlabs", "weather", "whisper"]
+        broken = http.get("/api/v1/plugins/aaa_broken/health").json()
+        assert (broken["state"], broken["failed_in"]) == ("failed", 1)
+        assert broken["reason"].endswith("there is no module 'nothing_of_that_name' here")
+    done = lucyd(stack.folder, "plugins", "list", "--url", gateway.url, LUCYD_HTTP_TOKEN=TOKEN, COLUMNS="400")
+    assert done.returncode == 1
+    lines = {line.split()[0]: line for line in done.stdout.splitlines() if line.strip()}
+    assert "nothing_of_that_name" in lines["aaa_broken"]
+    assert "weather dice" in lines["weather"]
+    assert "tts: it is not in [tools] enabled" in lines["elevenlabs"]
 
 
 @pytest.mark.parametrize(("script", "states", "acts"), [("once", "in_doubt", 1), ("again", "done", 2)])

@@ -348,7 +348,15 @@ def test_jobs_are_put_on_their_queues_and_reported_on(http: httpx2.Client, stack
     assert (status["db_exists"], status["indexed_files"]) == (True, 0)
 
 
-def test_no_plugin_is_pretended(http: httpx2.Client) -> None:
-    """The list is empty, and none of them is well or ill."""
-    assert _same_everywhere(http.get("/api/v1/plugins"), 200)["plugins"] == []
+def test_plugins_are_told_as_the_workers_have_them(http: httpx2.Client) -> None:
+    """Those in the box are there; of others nothing is pretended."""
+
+    def told() -> dict[str, Any]:
+        plugins = _same_everywhere(http.get("/api/v1/plugins"), 200)["plugins"]
+        return {plugin["name"]: plugin for plugin in plugins}
+
+    wait_until(lambda: "elevenlabs" in told(), "a worker has told of its plugins")
+    assert told()["elevenlabs"]["configured"] is True
+    assert told()["elevenlabs"]["notes"] == ["tts: it is not in [tools] enabled"]
+    assert _same_everywhere(http.get("/api/v1/plugins/elevenlabs/health"), 200)["state"] == "loaded"
     assert _same_everywhere(http.get("/api/v1/plugins/tts/health"), 404)["error"]

@@ -1,4 +1,4 @@
-"""Plugins: none is loaded by this version, and that is what is told."""
+"""Plugins, as the workers that have loaded them tell."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,9 @@ from starlette.responses import Response
 
 from services.gateway.edge.bodies import Bodies
 from services.gateway.edge.operation import Operation, Reply
-from services.gateway.rules.record_shapes import PluginsReply
+from services.gateway.ports import MonitorBoard
+from services.gateway.rules.plugin_list import plugin_list
+from services.gateway.rules.record_shapes import PluginReply, PluginsReply
 from services.gateway.rules.reply_shapes import Problem
 
 TAG = "the house"
@@ -17,25 +19,30 @@ TAG = "the house"
 class PluginsApi:
     """``/api/v1/plugins``."""
 
+    board: MonitorBoard
     bodies: Bodies
 
     def operations(self) -> list[Operation]:
         """What they do."""
         return [
             Operation(
-                "GET", "/api/v1/plugins", self.plugins, "read", "plugins that are loaded",
+                "GET", "/api/v1/plugins", self.plugins, "read", "plugins of the workers that live",
                 {200: Reply("them", PluginsReply)}, tag=TAG,
             ),
             Operation(
                 "GET", "/api/v1/plugins/{name}/health", self.health, "read", "how a plugin is",
-                {404: Reply("no such plugin", Problem)}, tag=TAG,
+                {200: Reply("the plugin", PluginReply), 404: Reply("no such plugin", Problem)}, tag=TAG,
             ),
         ]  # fmt: skip
 
     async def plugins(self, _: Request) -> Response:
-        """None."""
-        return self.bodies.json({"plugins": []})
+        """All of them."""
+        return self.bodies.json({"plugins": plugin_list(await self.board.processes())})
 
-    async def health(self, _: Request) -> Response:
-        """There is none that could be asked."""
+    async def health(self, request: Request) -> Response:
+        """One of them."""
+        name = request.path_params["name"]
+        for plugin in plugin_list(await self.board.processes()):
+            if plugin["name"] == name:
+                return self.bodies.json(plugin)
         return self.bodies.json({"error": "no such plugin"}, 404)

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from pydantic import AwareDatetime
 
-from services.gateway.rules.reply_shapes import Named, Run
+from services.gateway.rules.reply_shapes import Named, Run, Shape
 
 
 class RunsReply(Named):
@@ -62,7 +62,26 @@ class IndexStatusReply(Named):
     last_read_at: AwareDatetime | None
 
 
-class PluginsReply(Named):
-    """Plugins that are loaded."""
+class PluginFields(Shape):
+    """A plugin. ``loaded_by`` and ``failed_in`` count workers; ``notes`` say which of its tools are not offered."""
 
-    plugins: list[dict[str, Any]]
+    name: str
+    configured: bool
+    backend: str
+    state: Literal["loaded", "failed"]
+    reason: str
+    tools: list[str]
+    preprocessors: list[str]
+    notes: list[str]
+    loaded_by: int
+    failed_in: int
+
+
+class PluginReply(Named, PluginFields):
+    """One plugin."""
+
+
+class PluginsReply(Named):
+    """Plugins of the workers that live."""
+
+    plugins: list[PluginFields]
