@@ -59,7 +59,7 @@ def test_machines_of_a_named_key_are_none_of_its_people() -> None:
 
 def test_in_a_conversation_of_another_kind_the_sender_counts() -> None:
     """What a run of Anna's sets going elsewhere is still Anna's."""
-    assert person("key:shop", "anna", "agent:0190") == "http:shop:anna"
+    assert person("key:shop", "anna", "system:sub:0190:1:0") == "http:shop:anna"
 
 
 def test_a_principal_of_another_kind_is_itself() -> None:
