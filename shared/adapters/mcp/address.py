@@ -8,32 +8,41 @@ import httpx2
 from mcp.client._transport import TransportStreams
 from mcp.client.streamable_http import streamable_http_client
 
+from shared.adapters.http.guarded_network import AddressRefused, GuardedNetwork
+from shared.adapters.http.guarded_transport import GuardedTransport
 from shared.adapters.mcp.journal import Journal
 from shared.adapters.mcp.program import LARGEST_MESSAGE
+from shared.adapters.models.sender import is_proxied
+from shared.domain.destination import origin_of, refusal_of
 from shared.domain.mcp_server import McpServer
 
 _CONNECT_SECONDS = 10.0
 _SILENCE_SECONDS = 300.0
 _LOCAL = {"localhost", "127.0.0.1", "::1"}
+_UNPACKED = {"Accept-Encoding": "identity"}
 
 
 @asynccontextmanager
 async def open_address(server: McpServer, journal: Journal) -> AsyncIterator[TransportStreams]:
-    """Streams to and from the server; nothing is sent yet. The SDK follows no redirect to another origin."""
+    """Streams to and from the server; nothing is sent yet. The SDK follows no redirect to another origin.
+
+    The address is its operator's, and so is a proxy that the environment names for it: both are asked as told.
+    """
+    origin = origin_of(server.url)
+    if refusal := refusal_of(origin, is_allowed=True):
+        raise AddressRefused(refusal)
+    parts = urlsplit(server.url)
+    proxied = parts.hostname not in _LOCAL and is_proxied(parts.scheme.lower())
     silence = max(_SILENCE_SECONDS, server.call_timeout.total_seconds() * 2)
-    timeout = httpx2.Timeout(_CONNECT_SECONDS, read=silence)
-    # A proxy of the environment is for other machines; it could not reach this one's own addresses.
-    through_proxy = urlsplit(server.url).hostname not in _LOCAL
-    async with (
-        httpx2.AsyncClient(
-            headers=dict(server.headers),
-            timeout=timeout,
-            trust_env=through_proxy,
-            event_hooks={"response": [_Watch(journal).saw]},
-        ) as client,
-        streamable_http_client(server.url, http_client=client, max_sse_event_size=LARGEST_MESSAGE) as streams,
-    ):
-        yield streams
+    async with httpx2.AsyncClient(
+        transport=None if proxied else GuardedTransport(GuardedNetwork([origin])),
+        headers={**server.headers, **_UNPACKED},
+        timeout=httpx2.Timeout(_CONNECT_SECONDS, read=silence),
+        event_hooks={"response": [_Watch(journal).saw]},
+    ) as client:
+        opened = streamable_http_client(server.url, http_client=client, max_sse_event_size=LARGEST_MESSAGE)
+        async with opened as streams:
+            yield streams
 
 
 class _Watch:
@@ -44,6 +53,8 @@ class _Watch:
 
     async def saw(self, response: httpx2.Response) -> None:
         self._journal.status = response.status_code if response.status_code >= 400 else None
+        if response.headers.get("content-encoding", "identity").lower() != "identity":
+            raise httpx2.DecodingError("it is packed, though nobody asked for that", request=response.request)
         if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
             response.stream = _Bounded(response.stream)
 

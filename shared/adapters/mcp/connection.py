@@ -88,6 +88,7 @@ class Connection:
         self._calls = 0
         self._lines = LineLimit(server.name)
         self.tried = asyncio.Event()
+        self.ending = False
 
     def state(self) -> ServerState:
         """How it is doing."""
@@ -103,9 +104,12 @@ class Connection:
         return self._tools if self._condition == "up" or lately else ()
 
     async def live(self) -> None:
-        """Be connected as long as it is possible, for ever."""
+        """Be connected as long as it is possible, until cancelled with ``ending`` set before.
+
+        A cancel that comes while a connection of the SDK is breaking down is lost in that, so it is not relied on.
+        """
         pause = FIRST_PAUSE
-        while True:
+        while not self.ending:
             began = time.monotonic()
             journal = Journal(self.server, self._lines)
             try:
@@ -120,6 +124,8 @@ class Connection:
                 pause = FIRST_PAUSE
             self._is_away(journal.fault or reason or "the connection ended", journal.aside())
             self.tried.set()
+            if self.ending:
+                return
             await asyncio.sleep(pause * random.uniform(0.8, 1.2))  # noqa: S311 - spreads what many begin at once
             pause = min(pause * 2, LONGEST_PAUSE)
 

@@ -7,6 +7,7 @@ import httpx2
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
+from shared.adapters.http.guarded_network import reason_in
 from shared.domain.mcp_server import McpServer
 
 
@@ -14,6 +15,8 @@ def reason_of(fault: BaseException, server: McpServer) -> str:
     """Half a sentence: why the server is away."""
     while isinstance(fault, BaseExceptionGroup):
         fault = fault.exceptions[0]
+    if refused := reason_in(fault):
+        return f"its url is not asked: {refused}"
     for kind, say in _SAID:
         if isinstance(fault, kind):
             return say(fault, server)

@@ -46,7 +46,11 @@ class ConnectedServers:
         async with asyncio.TaskGroup() as tasks:
             for connection in self._connections.values():
                 tasks.create_task(connection.live())
-            await asyncio.Event().wait()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                for connection in self._connections.values():
+                    connection.ending = True
 
     async def tried(self, within: timedelta) -> None:
         """Wait until each server has been connected with, or could not be, once; not longer than that."""
