@@ -13,7 +13,7 @@ PLANT ?=
 EXAMPLES ?= 200
 VENV := .venv
 PY := $(VENV)/bin/python
-CODE := cli services shared deploy tests bench
+CODE := cli services shared deploy lucyd_plugin plugins.d tests bench
 LOCK_FLAGS := --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url --no-emit-find-links --quiet
 
 # Each lane has servers of its own and takes file after file, the slow ones first. LANES=0: one test after the other.

@@ -144,7 +144,12 @@ def on_token(*, given: bool, file: str, exists: bool, open_to_others: bool) -> F
 def on_tools(enabled: Sequence[str], known: Collection[str]) -> list[Finding]:
     """Names in ``[tools] enabled`` that no tool has: most likely misspelt, and nothing else would ever say so."""
     return [
-        Finding("warn", "tools", f"there is no tool {one_line(name, 40)}", "correct or remove it in [tools] enabled")
+        Finding(
+            "warn",
+            "tools",
+            f"there is no tool {one_line(name, 40)}, unless a plugin brings it (lucyd plugins list)",
+            "correct or remove it in [tools] enabled",
+        )
         for name in enabled
         if name not in known
     ]

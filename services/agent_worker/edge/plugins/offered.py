@@ -20,6 +20,7 @@ OF_THE_ORIGINAL = frozenset(
 )  # fmt: skip
 """Parts of a daemon that is one process. Here they are other processes, and a plugin is given no hold on them."""
 
+_ABSENT = object()
 SHORT_NAMES = {
     "workspace": ("agent", "workspace"),
     "state_dir": ("paths", "state_dir"),
@@ -50,7 +51,7 @@ class PluginConfig:
             value = self.raw(*SHORT_NAMES[name])
             return Path(value) if isinstance(value, str) else value
         found = _flat(self._sections, name)
-        if found is None:
+        if found is _ABSENT:
             raise AttributeError(f"lucyd.toml has nothing that would be called {name}")
         return found
 
@@ -62,9 +63,9 @@ def _flat(sections: Mapping[str, Any], name: str) -> Any:
     for key, value in sections.items():
         if isinstance(value, Mapping) and name.startswith(f"{key}_"):
             found = _flat(value, name[len(key) + 1 :])
-            if found is not None:
+            if found is not _ABSENT:
                 return found
-    return None
+    return _ABSENT
 
 
 class ToolNames:

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import lucyd_plugin
+from lucyd_plugin.original import modules
 from services.agent_worker.edge.plugins.offered import Offer
 from services.agent_worker.rules.plugin_tools import (
     BadPlugin,
@@ -90,8 +90,8 @@ def _imported(path: Path) -> ModuleType:
         raise BadPlugin("it is no Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses and pickles of a module look for it there
-    for original in ("tools", "plugins"):  # where plugins of the original found their specs and errors
-        sys.modules.setdefault(original, lucyd_plugin)
+    for known, original in modules().items():  # where plugins of the original found their specs and errors
+        sys.modules.setdefault(known, original)
     written, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # the folder is the operator's
     try:
         spec.loader.exec_module(module)

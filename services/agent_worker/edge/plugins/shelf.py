@@ -17,7 +17,7 @@ from services.agent_worker.edge.plugins.offered import Offer, PluginConfig
 from services.agent_worker.edge.plugins.plugin_tool import Manner, PluginTool
 from services.agent_worker.edge.plugins.preprocessing import LoadedPreprocessor, PluginPreprocessors
 from services.agent_worker.edge.plugins.reading import Plugin, plugin_files, read_plugin
-from services.agent_worker.edge.plugins.terms import PluginTerms, named_in
+from services.agent_worker.edge.plugins.terms import IN_THE_BOX, PluginTerms, named_in
 from services.agent_worker.ports import Tool
 from services.agent_worker.rules.plugin_tools import BadPlugin
 
@@ -152,6 +152,8 @@ async def _read(path: Path, offer: Offer, threads: Threads, terms: PluginTerms) 
     """Read it in a thread of its own: a plugin that hangs hangs alone. Raises ``BadPlugin``."""
 
     def reading() -> Plugin:
+        if path.parent == IN_THE_BOX:
+            return read_plugin(path, offer)  # ours ask for what they need
         return read_plugin(path, offer, lend=lambda settings: _lend({*terms.lent, *named_in(settings)}, terms))
 
     try:

@@ -1,5 +1,6 @@
 """What of the configuration plugins need, and what they may see of it."""
 
+import tempfile
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -69,6 +70,7 @@ def _sections(configuration: Configuration) -> Mapping[str, Any]:
     whole = _laid_over(_plain(written), _plain(read))
     whole.setdefault("agent", {})["workspace"] = str(configuration.workspace)
     whole.setdefault("paths", {}).update(data_dir=str(configuration.data_dir), state_dir=str(configuration.data_dir))
+    whole["http"]["download_dir"] = whole["http"].get("download_dir") or tempfile.gettempdir()
     hidden = (configuration.data_dir, *((configuration.dotenv_file,) if configuration.dotenv_file else ()))
     whole["paths"]["hidden"] = [str(path) for path in hidden]
     return {name: value for name, value in whole.items() if name not in NOT_SHOWN}

@@ -4,6 +4,8 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from services.agent_worker.edge.plugins.children import MODULE, PROJECT
 from services.agent_worker.edge.plugins.plugin_tool import Manner
 from services.agent_worker.edge.plugins.shelf import PluginShelf, open_plugins
 from services.agent_worker.edge.toolbox import LocalToolbox
@@ -257,3 +260,24 @@ async def test_its_process_sees_no_secret_but_those_its_settings_name(tmp_path: 
     assert {"CANARY_TOKEN", "LUCYD_HTTP_TOKEN"} & set(seen) == set()
     assert os.environ.pop("OF_THE_PLUGIN_KEY") == "for-the-plugin"
     assert SECRET not in json.dumps(seen)
+
+
+async def test_a_process_ends_with_the_worker_that_started_it(tmp_path: Path) -> None:
+    """Kill -9 leaves nobody behind who computes for no one; it ends in the middle of a call."""
+    plugin, marker = put(tmp_path / "p", "a.py", HEAVY), tmp_path / "marker"
+    child = subprocess.Popen(
+        [sys.executable, "-m", MODULE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=PROJECT, env={"PATH": "/bin"}
+    )
+    assert child.stdin is not None
+    assert child.stdout is not None
+    for line in (
+        {"path": str(plugin), "sections": {}, "tools": []},
+        {"tool": "count", "arguments": {"limit": 60, "marker": str(marker)}, "limit": 100},
+    ):
+        child.stdin.write(json.dumps(line).encode() + b"\n")
+    child.stdin.flush()
+    await until(lambda: marker.exists() and marker.read_text())
+    child.stdin.close()  # as the system does with whatever a killed process had open
+    assert await asyncio.to_thread(child.wait, 10) == 0
+    assert child.stdout.read() == b""
+    child.stdout.close()

@@ -156,8 +156,27 @@ async def test_specs_of_the_later_lucyd_and_its_names_work(tmp_path: Path, use: 
         folder,
         "b.py",
         """
+        import metrics
         from tools import ToolSpec
-        from plugins import PluginInvalidInput
+        from plugins import PluginInvalidInput, PluginUpstream, mark_configured, mark_unconfigured, run_plugin_op
+
+        tries = []
+
+        async def fragile(text):
+            tries.append(text)
+            if len(tries) < 3:
+                raise PluginUpstream("not yet")
+            return f"{text} after {len(tries)}"
+
+        async def patient(text):
+            return await run_plugin_op("b", "fragile", fragile, text, retry_backoff=0.01)
+
+        def configure(config, metering=None, converter=None, **_):
+            mark_unconfigured("b")
+            if metrics.ENABLED:
+                metrics.NEVER.inc()
+            metrics.PLUGIN_CALLS.labels(plugin="b").inc()
+            mark_configured("b", backend=config.http_download_dir.__class__.__name__)
 
         async def shout(text):
             if not text:
@@ -166,12 +185,14 @@ async def test_specs_of_the_later_lucyd_and_its_names_work(tmp_path: Path, use: 
 
         SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
         TOOLS = [
+            ToolSpec("patient", "Tries.", SCHEMA, patient),
             ToolSpec("shout", "Loud.", SCHEMA, shout, max_output=100),
             ToolSpec(name="inner", description="d", input_schema=SCHEMA, function=shout, talkers=frozenset({"agent"})),
         ]
         """,
     )
-    async with opened(terms(folder, "shout", "inner")) as shelf:
+    async with opened(terms(folder, "patient", "shout", "inner")) as shelf:
+        assert await said(shelf, use, "patient", text="hi") == "hi after 3"
         assert await said(shelf, use, "shout", text="hi") == "HI\n[attachment: /tmp/a.mp3]"
         assert await said(shelf, use, "shout", text="") == "Error: say something"
         assert len(await said(shelf, use, "shout", text="x" * 500)) <= 100
