@@ -1,5 +1,6 @@
 """The tools of memory over a real Postgres."""
 
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -38,6 +39,16 @@ HOSTILE = (
     "(((",
     "'; drop table facts; --",
 )
+
+EVERY_CHARACTER = """
+select count(lucyd_any_of(characters)) from (
+  select string_agg('x' || chr(n) || chr(n) || ' ', '') as characters from generate_series(1, 131071) n
+  where n not between 55296 and 57343 group by n / 64) every
+"""
+FINDS_ITSELF = """
+select bool_and(lucyd_any_of(text) is null or to_tsvector('simple', lucyd_words(text)) @@ lucyd_any_of(text))
+from unnest(%s::text[]) as text
+"""
 
 
 @dataclass
@@ -253,6 +264,15 @@ async def test_no_query_is_a_fault(agent: Agent, query: str) -> None:
     assert await agent(
         "memory_write", entity=f"x{query.encode(errors='replace').decode()}".replace("\0", ""), attribute="a", value="v"
     )
+
+
+async def test_no_text_at_all_is_a_fault(database: Database) -> None:
+    """Every character by itself and between others, and pieces of query languages in any order."""
+    assert await database.value(EVERY_CHARACTER, patience=timedelta(seconds=30)) == 2016
+    chance = random.Random(7)  # noqa: S311 - the same texts each time
+    pieces = ["a", "\u00e4", " ", "'", '"', "\\", "&|!:*", "<->", "(", ")", "-", ".", "/", "@", "1e9", "\u6771"]
+    texts = ["".join(chance.choices(pieces, k=12)) for _ in range(2000)]
+    assert await database.value(FINDS_ITSELF, (texts,), patience=timedelta(seconds=30)) is True
 
 
 async def test_facts_of_an_entity_come_before_others_and_the_surer_ones_first(agent: Agent, database: Database) -> None:
