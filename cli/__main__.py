@@ -21,6 +21,7 @@ from cli.commands.restart import restart
 from cli.commands.schedule import ORDERS as ABOUT_SCHEDULES
 from cli.commands.send import send
 from cli.commands.sessions import sessions
+from cli.commands.skills import ORDERS as ABOUT_SKILLS
 from cli.commands.up import up
 from cli.commands.why import why
 from cli.edge.spoken_faults import spoken_faults
@@ -66,6 +67,7 @@ def _application() -> typer.Typer:
         ("schedule", ABOUT_SCHEDULES, "Reminders, tasks and messages for later: list them, cancel one."),
         ("keys", ABOUT_KEYS, "Who may come in besides the operator: make, list and revoke API keys."),
         ("plugins", ABOUT_PLUGINS, "Tools of your own: list the plugins of the workers, and why one failed."),
+        ("skills", ABOUT_SKILLS, "Skills of the agent: list them, see which fit a message."),
         ("mcp", ABOUT_MCP, "Servers of the Model Context Protocol: list their tools, check them; or be one."),
     ):
         group = typer.Typer(help=what, **manner)

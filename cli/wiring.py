@@ -21,7 +21,9 @@ from shared.adapters.postgres.unreachable import address_of as postgres_address
 from shared.adapters.postgres.unreachable import reason_of as postgres_reason
 from shared.adapters.redis.connection import address_of as redis_address
 from shared.adapters.redis.connection import check_server, open_redis, reason_of
+from shared.adapters.skill_folders import SkillFolders
 from shared.domain.mcp_server import McpServer
+from shared.domain.skill import SkillBook, SkillPlace
 from shared.errors import ConfigError, TryLater
 from shared.ports.api_keys import ApiKeys
 from shared.ports.mcp_servers import McpServers
@@ -75,6 +77,12 @@ def with_mcp_servers(servers: Sequence[McpServer], act: Callable[[McpServers], A
             await asyncio.wait({living})
 
     return asyncio.run(acting())
+
+
+def read_skills(places: Sequence[SkillPlace]) -> SkillBook:
+    """The skills that lie there now, as a worker reads them."""
+    folders = SkillFolders(places)
+    return folders.read(folders.look())
 
 
 def examine_postgres(database_url: str) -> list[Finding]:

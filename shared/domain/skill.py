@@ -7,6 +7,9 @@ from pathlib import Path
 
 from shared.domain.skill_match import Scored, SkillIndex
 
+MOST_MATCHED = 3
+"""So many of those that fit a message are shown in full."""
+
 
 @dataclass(frozen=True, slots=True)
 class SkillPlace:

@@ -6,10 +6,9 @@ from uuid import UUID
 
 from shared.domain.chat import Message
 from shared.domain.run import StoredMessage
-from shared.domain.skill import Skill, SkillBook
+from shared.domain.skill import MOST_MATCHED, Skill, SkillBook
 
 LOAD_SKILL = "load_skill"
-MOST_MATCHED = 3
 
 _OTHER_NAMES = {"bash": "exec", "shell": "exec", "task": "sessionsspawn"}
 """What skills of other agents call tools that are here by another name."""
