@@ -11,7 +11,7 @@ from services.agent_worker.actions.attempt import Attempt
 from services.agent_worker.actions.end_run import fail_run, finish_run
 from services.agent_worker.actions.heed_skills import heed_skills, pick_skills
 from services.agent_worker.actions.prepare_messages import prepare_history, prepared_message
-from services.agent_worker.actions.run_tools import intents, opens, run_tools
+from services.agent_worker.actions.run_tools import intents, run_tools
 from services.agent_worker.ports import NotPrepared
 from services.agent_worker.rules.prompt import Situation, system_blocks
 from services.agent_worker.rules.run_loop import (
@@ -115,8 +115,10 @@ async def _look_into_the_purse(attempt: Attempt) -> None:
 
 
 def _has_spawned(attempt: Attempt) -> bool:
+    """Asked of all tools, not of those that it may still use: what was spawned is paid for."""
     calls = [call for said in attempt.said if said["role"] == "assistant" for call in said.get("tool_calls", [])]
-    return opens(attempt, calls)
+    specs = [attempt.desk.toolbox.spec(call["name"]) for call in calls]
+    return any(spec is not None and spec.opens for spec in specs)
 
 
 async def _use_tools(
