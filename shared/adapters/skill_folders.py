@@ -3,7 +3,7 @@
 import asyncio
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -45,7 +45,7 @@ class _Seen:
 class _Look:
     """What one look at all folders has found, without reading anything."""
 
-    files: dict[Path, _Seen] = field(default_factory=dict)
+    files: dict[str, _Seen] = field(default_factory=dict)
     broken: list[BrokenSkill] = field(default_factory=list)
     entries: int = 0
 
@@ -59,7 +59,7 @@ class SkillFolders:
 
     def __init__(self, folders: Sequence[SkillPlace]) -> None:
         self._folders = folders
-        self._read: dict[Path, tuple[_Seen, Skill | BrokenSkill]] = {}
+        self._read: dict[str, tuple[_Seen, Skill | BrokenSkill]] = {}
 
     def look(self) -> _Look:
         """What lies there now."""
@@ -70,7 +70,7 @@ class SkillFolders:
 
     def read(self, look: _Look) -> SkillBook:
         """The book of it. A file that was read before and has not changed is not read again."""
-        known: dict[Path, tuple[_Seen, Skill | BrokenSkill]] = {}
+        known: dict[str, tuple[_Seen, Skill | BrokenSkill]] = {}
         found: list[Skill] = []
         broken = list(look.broken)
         room = MOST_TOGETHER
@@ -103,53 +103,54 @@ class SkillFolders:
             if not folder.path.is_dir():
                 look.broken.append(BrokenSkill(folder.told_as, "it is not a folder"))
                 return
-            _descend(folder.path, folder.told_as, within, 1, look)
+            _descend(str(folder.path), folder.told_as, within, 0, look)
         except _Full as limit:
             look.broken.append(BrokenSkill(folder.told_as, str(limit)))
-        except (OSError, RuntimeError) as error:
+        except (OSError, RuntimeError, ValueError) as error:
             look.broken.append(BrokenSkill(folder.told_as, f"it can't be read ({type(error).__name__})"))
 
 
-def _descend(folder: Path, told_as: str, within: Path, depth: int, look: _Look) -> None:
+def _descend(folder: str, told_as: str, within: Path, depth: int, look: _Look) -> None:
     """Skills in the folders of this folder. What lies below a skill is that skill's own."""
-    for entry in _entries(folder, look):
-        place = f"{told_as}/{_printable(entry.name)}"
+    with os.scandir(folder) as listed:
+        entries = {entry.name: entry for entry in listed if not entry.name.startswith(".")}
+    look.entries += len(entries)
+    if look.entries > MOST_ENTRIES:
+        raise _Full(f"it holds more than {MOST_ENTRIES} files and folders; the rest is not looked at")
+    file = entries.get(FILE)
+    if file is not None and depth > 0:
+        _take(file, told_as, within, look, alone=len(entries) == 1)
+        return
+    if file is not None:
+        look.broken.append(BrokenSkill(f"{told_as}/{FILE}", "a skill lies in a folder of its own"))
+    for name in sorted(entries):
+        place = f"{told_as}/{_printable(name)}"
         try:
-            if entry.name == FILE and depth == 1:
-                look.broken.append(BrokenSkill(place, "a skill lies in a folder of its own"))
-            if entry.name.startswith(".") or not entry.is_dir():
-                if entry.is_symlink() and not os.path.exists(entry.path):  # noqa: PTH110 - it never raises
-                    look.broken.append(BrokenSkill(place, "it is a link to nothing"))
-                continue
-            if entry.is_symlink() and not Path(entry.path).resolve().is_relative_to(within):
-                look.broken.append(BrokenSkill(place, "it is a link that leads out of its folder"))
-            elif depth > DEEPEST:
-                look.broken.append(BrokenSkill(place, f"it lies more than {DEEPEST} folders deep"))
-            elif not _take(Path(entry.path), place, within, look):
-                _descend(Path(entry.path), place, within, depth + 1, look)
+            _enter(entries[name], place, within, depth, look)
         except (OSError, RuntimeError) as error:
             look.broken.append(BrokenSkill(place, f"it can't be read ({type(error).__name__})"))
 
 
-def _entries(folder: Path, look: _Look) -> Iterator[os.DirEntry[str]]:
-    with os.scandir(folder) as entries:
-        listed = sorted(entries, key=lambda entry: entry.name)
-    look.entries += len(listed)
-    if look.entries > MOST_ENTRIES:
-        raise _Full(f"it holds more than {MOST_ENTRIES} files and folders; the rest is not looked at")
-    yield from listed
-
-
-def _take(folder: Path, place: str, within: Path, look: _Look) -> bool:
-    """Whether the folder is a skill; it is noted then."""
-    path = folder / FILE
-    if not os.path.lexists(path):
-        return False
-    place = f"{place}/{FILE}"
-    if path.is_symlink() and not path.resolve().is_relative_to(within):
+def _enter(entry: os.DirEntry[str], place: str, within: Path, depth: int, look: _Look) -> None:
+    """Go into what is a folder, and say of what is none because of its link."""
+    if not entry.is_dir():
+        if entry.is_symlink() and not os.path.exists(entry.path):  # noqa: PTH110 - it never raises
+            look.broken.append(BrokenSkill(place, "it is a link to nothing"))
+    elif _leads_out(entry, within):
         look.broken.append(BrokenSkill(place, "it is a link that leads out of its folder"))
-        return True
-    state = path.stat()
+    elif depth == DEEPEST:
+        look.broken.append(BrokenSkill(place, f"it lies more than {DEEPEST} folders deep"))
+    else:
+        _descend(entry.path, place, within, depth + 1, look)
+
+
+def _take(file: os.DirEntry[str], told_as: str, within: Path, look: _Look, *, alone: bool) -> None:
+    """Note a skill, or why it is none."""
+    place = f"{told_as}/{FILE}"
+    if _leads_out(file, within):
+        look.broken.append(BrokenSkill(place, "it is a link that leads out of its folder"))
+        return
+    state = file.stat()
     if not stat.S_ISREG(state.st_mode):
         look.broken.append(BrokenSkill(place, "it is not a file"))
     elif state.st_size > LONGEST_FILE:
@@ -157,15 +158,16 @@ def _take(folder: Path, place: str, within: Path, look: _Look) -> bool:
     elif len(look.files) >= MOST_SKILLS:
         raise _Full(f"there are more than {MOST_SKILLS} skills; the rest is not looked at")
     else:
-        with os.scandir(folder) as entries:
-            has_more = any(entry.name != FILE and not entry.name.startswith(".") for entry in entries)
         version = (state.st_mtime_ns, state.st_size, state.st_ino, state.st_ctime_ns)
-        told_folder = place.removesuffix(f"/{FILE}")
-        look.files[path] = _Seen(place, folder.name, told_folder if has_more else "", version)
-    return True
+        folder_name = told_as.rpartition("/")[2]
+        look.files[file.path] = _Seen(place, folder_name, "" if alone else told_as, version)
 
 
-def _read(path: Path, seen: _Seen) -> Skill | BrokenSkill:
+def _leads_out(entry: os.DirEntry[str], within: Path) -> bool:
+    return entry.is_symlink() and not Path(entry.path).resolve().is_relative_to(within)
+
+
+def _read(path: str, seen: _Seen) -> Skill | BrokenSkill:
     try:
         # Not to be held up by what has been put in the file's place since it was looked at.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -175,10 +177,10 @@ def _read(path: Path, seen: _Seen) -> Skill | BrokenSkill:
             raw = file.read(LONGEST_FILE + 1)
         if len(raw) > LONGEST_FILE:
             return BrokenSkill(seen.place, f"it has more than {LONGEST_FILE} bytes")
-        return read_skill(raw, folder_name=_printable(seen.folder_name), place=seen.place, folder=seen.folder)
+        return read_skill(raw, folder_name=seen.folder_name, place=seen.place, folder=seen.folder)
     except BadSkill as fault:
         return BrokenSkill(seen.place, str(fault))
-    except OSError as error:
+    except Exception as error:  # noqa: BLE001 - the door: one file must not end the worker that looks at it
         return BrokenSkill(seen.place, f"it can't be read ({type(error).__name__})")
 
 

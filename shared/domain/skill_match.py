@@ -1,7 +1,7 @@
 """Which skills fit a message: a score by the words that both have, rare ones counting more."""
 
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import log
@@ -12,6 +12,9 @@ LEAST = 0.1
 SHORTEST_WORD = 3
 LONGEST_TEXT = 20_000
 """Characters of a message that are looked at; nobody names a skill behind that many."""
+
+MOST_WORDS = 300
+"""Of those that any skill has: what a message may cost is bounded."""
 
 _COMMON = (
     "about above after again against all and any are aren because been before being below between both but can cannot "
@@ -34,13 +37,6 @@ class Scored:
     score: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Words:
-    name: Sequence[str]
-    tags: Sequence[str]
-    description: Sequence[str]
-
-
 class SkillIndex:
     """What is known of all skills before a message comes.
 
@@ -49,22 +45,39 @@ class SkillIndex:
     """
 
     def __init__(self, skills: Iterable[tuple[str, str, Sequence[str]]]) -> None:
-        self._skills = [
-            (name, _Words(words(name), words(" ".join(tags)), words(description))) for name, description, tags in skills
-        ]
-        in_skills = Counter(word for _, said in self._skills for word in {*said.name, *said.tags, *said.description})
-        self._rarity: Mapping[str, float] = {
-            word: log(1 + len(self._skills) / count) for word, count in in_skills.items()
-        }
+        self._names: list[str] = []
+        self._weights: dict[str, dict[int, float]] = {}
+        self._in_names: dict[str, set[int]] = {}
+        self._in_tags: dict[str, set[int]] = {}
+        for name, description, tags in skills:
+            self._add(name, words(name), words(" ".join(tags)), words(description))
 
     def scores(self, text: str) -> list[Scored]:
         """Those above ``LEAST``, the best first; equals by name."""
-        asked = [word for word in dict.fromkeys(words(text[:LONGEST_TEXT])) if word in self._rarity]
-        scored = (Scored(name, self._score(asked, said)) for name, said in self._skills)
-        return sorted((each for each in scored if each.score > LEAST), key=lambda each: (-each.score, each.name))
+        asked = [word for word in dict.fromkeys(words(text[:LONGEST_TEXT])) if word in self._weights]
+        found: dict[int, float] = defaultdict(float)
+        for word in asked[:MOST_WORDS]:
+            rarity = log(1 + len(self._names) / len(self._weights[word]))
+            for skill, weight in self._weights[word].items():
+                found[skill] += rarity * weight
+            for skill in _holding_a_part(word, self._in_names):
+                found[skill] += rarity * PART_OF_NAME
+            for skill in _holding_a_part(word, self._in_tags):
+                found[skill] += rarity * PART_OF_TAG
+        scored = (Scored(self._names[skill], score) for skill, score in found.items() if score > LEAST)
+        return sorted(scored, key=lambda each: (-each.score, each.name))
 
-    def _score(self, asked: Sequence[str], said: _Words) -> float:
-        return sum(self._rarity[word] * _weight(word, said) for word in asked)
+    def _add(self, name: str, in_name: Sequence[str], in_tags: Sequence[str], in_description: Sequence[str]) -> None:
+        skill = len(self._names)
+        self._names.append(name)
+        for said, worth in ((in_name, NAME), (in_tags, TAGS), (in_description, DESCRIPTION)):
+            for word in said:
+                weights = self._weights.setdefault(word, {})
+                weights[skill] = weights.get(skill, 0.0) + worth / len(said)
+        for word in in_name:
+            self._in_names.setdefault(word, set()).add(skill)
+        for word in in_tags:
+            self._in_tags.setdefault(word, set()).add(skill)
 
 
 def words(text: str) -> list[str]:
@@ -73,16 +86,6 @@ def words(text: str) -> list[str]:
     return [word for word in found if len(word) >= SHORTEST_WORD and word not in STOP_WORDS]
 
 
-def _weight(word: str, said: _Words) -> float:
-    weight = NAME * _share(word, said.name) + TAGS * _share(word, said.tags)
-    weight += DESCRIPTION * _share(word, said.description)
-    weight += PART_OF_NAME * _is_part(word, said.name) + PART_OF_TAG * _is_part(word, said.tags)
-    return weight
-
-
-def _share(word: str, field: Sequence[str]) -> float:
-    return field.count(word) / len(field) if field else 0.0
-
-
-def _is_part(word: str, field: Sequence[str]) -> bool:
-    return any(word in other or other in word for other in field)
+def _holding_a_part(word: str, known: Mapping[str, set[int]]) -> set[int]:
+    """The skills with a word that is a part of this one, or the other way round."""
+    return {skill for other, skills in known.items() if word in other or other in word for skill in skills}
