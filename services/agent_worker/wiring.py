@@ -97,7 +97,7 @@ from shared.runtime.vitals import LoopLag, give_memory_back, resident_bytes
 log = structlog.get_logger(__name__)
 
 CONNECTIONS = 4
-"""As many as are busy at the most load that two cores carry; more make a run no faster (docs/performance.md)."""
+"""More make no run faster (docs/performance.md)."""
 
 PARENT_EVERY = timedelta(seconds=1)
 NEXT_BEAT_WITHIN = timedelta(seconds=4)
