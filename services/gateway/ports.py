@@ -6,8 +6,8 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from services.gateway.rules.webhook_verdict import Receipt
-from shared.domain.delivery import DeliveryState
-from shared.domain.run import IdempotencyKey, Settlement
+from shared.domain.delivery import Dispatch
+from shared.domain.run import Address, IdempotencyKey, Settlement
 from shared.ports.records import Whose
 from shared.ports.webhooks import Webhook
 
@@ -58,16 +58,16 @@ class Outbox(Protocol):
         """Conversations of a channel that ``chat`` names: a chat's id, or a key; ``None``: all."""
         ...
 
-    async def place_of(self, id: UUID) -> str | None:
-        """The conversation that a text with this id was put in for."""
+    async def address(self, conversation: str) -> Address | None:
+        """Whose it is, and over which channel; ``None``: there is no such conversation."""
         ...
 
-    async def send_out(self, conversation: str, channel: str, parts: Sequence[tuple[UUID, str]]) -> bool:
-        """Put these texts into the line of what goes out, each by its id, once. False: nobody would send them."""
+    async def is_led(self, channel: str) -> bool:
+        """Whether a bridge that lives would send what goes out there."""
         ...
 
-    async def states(self, ids: Sequence[UUID]) -> Sequence[DeliveryState]:
-        """How it stands with them."""
+    async def dispatch(self, run: UUID) -> Dispatch | None:
+        """How it stands with what this run tells a person; ``None``: nobody has accepted it."""
         ...
 
 

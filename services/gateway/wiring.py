@@ -203,7 +203,9 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             *JobsApi(desk, records, clock, bodies, repeats).operations(),
             *PluginsApi(RedisMonitorBoard(foundation.redis), bodies).operations(),
             *RecordsApi(records, bodies).operations(),
-            *OutboundApi(PostgresOutbox(foundation.database), repeats, bodies, clock, settings.contacts).operations(),
+            *OutboundApi(
+                PostgresOutbox(foundation.database), intake, repeats, bodies, clock, settings.contacts
+            ).operations(),
             *UpkeepApi(intake, inbox, waiting, records, bodies, settings.idle_minutes, history, repeats).operations(),
             *NotifyApi(intake, front, bodies, *settings.of_people).operations(),
             *RunControlApi(inbox, history, control, wake_ups, waiting, bodies).operations(),

@@ -1,10 +1,12 @@
 """What goes out to a channel: one part of a reply at a time, and how a long text becomes parts."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 from uuid import UUID
+
+from shared.domain.run import RunState
 
 DeliveryKind = Literal["reply", "notice", "question"]
 DeliveryState = Literal["pending", "sending", "sent", "in_doubt", "failed", "dropped"]
@@ -24,6 +26,17 @@ BORDERS = ("\n\n", "\n", " ")
 
 AFTER_BORDER = re.compile(r"^(?:(?:[^\S\n]*\n)+| +)")
 """What the next piece leaves out: blank lines, or the blanks between two words; never the indentation of a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """What became of words for a person: how their run stands, why it failed, and its deliveries once it has any."""
+
+    conversation: str
+    state: RunState
+    error: str | None = None
+    deliveries: Sequence[UUID] = ()
+    states: Sequence[DeliveryState] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,9 @@ from shared.domain.chat import Message
 from shared.domain.child_run import ChildRun
 from shared.domain.money import Usage
 
-RunKind = Literal["message", "compact", "reset"]
+RunKind = Literal["message", "compact", "reset", "outbound"]
+"""``outbound``: a person is told something; no model is asked."""
+
 RunState = Literal["accepted", "running", "waiting", "done", "failed", "cancelled", "merged", "dead"]
 OPEN_STATES = frozenset[RunState]({"accepted", "running", "waiting"})
 """Those that are no end."""

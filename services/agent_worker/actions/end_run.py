@@ -76,6 +76,13 @@ async def end_stopped(attempt: Attempt, reason: str) -> bool:
     )
 
 
+async def end_with_words(attempt: Attempt, text: str) -> bool:
+    """End the run with words that are given, and that no model was asked for."""
+    parts = in_parts(text, limit=attempt.desk.manner.part_limit) if is_carried(attempt.claim.channel) else ()
+    said: Message = {"role": "assistant", "text": text}
+    return await _end(attempt, "done", [said], None, {"reply": text, "silent": False}, parts=parts)
+
+
 async def _end(
     attempt: Attempt,
     state: RunState,

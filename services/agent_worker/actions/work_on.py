@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import Coroutine
 from datetime import timedelta
 
 import structlog
@@ -14,6 +15,7 @@ from services.agent_worker.actions.desk import Desk
 from services.agent_worker.actions.end_run import end_stopped, tell_end
 from services.agent_worker.actions.mind_children import collect_children
 from services.agent_worker.actions.remember_history import Histories, Remembered
+from services.agent_worker.actions.send_outbound import send_outbound
 from services.agent_worker.actions.tell import Teller
 from services.agent_worker.rules.effects import doubts
 from services.agent_worker.rules.history import closing_rows
@@ -57,7 +59,7 @@ async def work_on(claim: Claim, desk: Desk, histories: Histories, held: Remember
         return await _give_up(attempt)
     if claim.child is not None:
         await collect_children(claim.child.parent, desk)  # it may have ended
-    if claim.kind == "message" and not attempt.dropped:
+    if claim.kind in {"message", "outbound"} and not attempt.dropped:
         histories.keep(claim.conversation, held)
     if not more:
         desk.outlet.owner(claim.conversation, "")
@@ -75,13 +77,23 @@ async def _carry_out(attempt: Attempt) -> bool:
         message_started_at=f"{attempt.desk.clock.now().timestamp():.3f}",
     )
     if attempt.stop.reason is None:
-        work = asyncio.create_task(compact_session(attempt) if claim.kind == "compact" else answer_message(attempt))
+        work = asyncio.create_task(_work_of(attempt))
         try:
             if await _finished_first(work, attempt.stop):
                 return work.result()
         except Suspend as pause:
             return await _suspend(attempt, pause)
     return await end_stopped(attempt, attempt.stop.reason or CANCELLED)
+
+
+def _work_of(attempt: Attempt) -> Coroutine[None, None, bool]:
+    match attempt.claim.kind:
+        case "compact":
+            return compact_session(attempt)
+        case "outbound":
+            return send_outbound(attempt)
+        case _:
+            return answer_message(attempt)
 
 
 async def _finished_first(work: asyncio.Task[bool], stop: Stop) -> bool:
@@ -162,7 +174,7 @@ def _attempt(claim: Claim, desk: Desk, held: Remembered, stop: Stop) -> Attempt:
         said=said,
         step=claim.step,
         keep=claim.keep,
-        call_id=claim.call_id if claim.stage != "tools" else None,
+        call_id=claim.call_id if claim.stage != "tools" and claim.kind != "outbound" else None,
         cost=claim.spent.cost,
         usage=claim.spent.usage,
         notices=[doubt.for_person() for doubt in doubts(said)],

@@ -1,15 +1,17 @@
-"""A message that somebody has sent to a person, over the bridges, without a run."""
+"""A message that somebody sends to a person, over the bridges: a run of its own, without a model."""
 
 import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from uuid import UUID, uuid5
+from uuid import UUID
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from services.gateway.edge.bodies import Bodies
+from services.gateway.edge.door import key_of
+from services.gateway.edge.intake import Intake
 from services.gateway.edge.operation import Operation, Reply
 from services.gateway.edge.records_api import own
 from services.gateway.edge.repeats import Answered, Repeats, read_wishes
@@ -18,7 +20,8 @@ from services.gateway.rules.chat_request import storable
 from services.gateway.rules.outbound_request import OutboundBody, OutboundProblem, OutboundReply
 from services.gateway.rules.reply_shapes import Problem
 from services.gateway.rules.request_body import read_as
-from shared.domain.delivery import LONGEST_TELEGRAM_TEXT, DeliveryState, parts
+from shared.domain.delivery import Dispatch
+from shared.domain.run import TERMINAL_STATES, NewRun
 from shared.errors import BadInput, LucydError, NotFound, TryLater
 from shared.ids import new_id
 from shared.ports.clock import Clock
@@ -30,6 +33,7 @@ WITHIN = timedelta(seconds=10)
 LOOK_EVERY = timedelta(milliseconds=200)
 NO_BRIDGE = "no bridge of this channel is running; nothing was sent"
 REFUSED = "the channel has refused it"
+NOT_SENT = "it has ended and was not sent"
 IN_DOUBT = "nobody can tell whether it has arrived"
 
 
@@ -39,6 +43,7 @@ class OutboundApi:
     themselves decides nothing."""
 
     outbox: Outbox
+    intake: Intake
     repeats: Repeats
     bodies: Bodies
     clock: Clock
@@ -67,38 +72,45 @@ class OutboundApi:
             asked = read_as(OutboundBody, body)
 
             async def send(work: UUID | None) -> Answered:
-                # What was put in before is not judged anew: chats may have come or gone since then.
-                begun = await self.outbox.place_of(_part(work, 0)) if work is not None else None
-                return await self._send(asked, begun or await self._place(asked, request), work or new_id())
+                # What was accepted before is not judged anew: chats may have come or gone since then.
+                begun = await self.outbox.dispatch(work) if work is not None else None
+                run = work or new_id()
+                if begun is None:
+                    begun = await self._begin(asked, run, request)
+                return await self._told(begun, run)
 
             return await self.repeats.once(request, body, send)
         except LucydError as fault:
             return self.bodies.error(fault)
 
-    async def _place(self, asked: OutboundBody, request: Request) -> str:
+    async def _begin(self, asked: OutboundBody, run: UUID, request: Request) -> Dispatch:
         chat = asked.chat and self.contacts.get(asked.chat.lower(), asked.chat)
         found = await self.outbox.places(asked.channel, chat, own(request), limit=2)
-        if not found:
-            raise NotFound("nobody has written from such a chat yet" if asked.chat else "nobody has written there yet")
         if len(found) > 1:
             raise BadInput('several chats may be meant; "chat" must say which one')
-        return found[0]
-
-    async def _send(self, asked: OutboundBody, conversation: str, work: UUID) -> Answered:
-        pieces = [
-            (_part(work, at), text) for at, text in enumerate(parts(storable(asked.text), limit=LONGEST_TELEGRAM_TEXT))
-        ]
-        if not await self.outbox.send_out(conversation, asked.channel, pieces):
+        address = await self.outbox.address(found[0]) if found else None
+        if address is None:
+            raise NotFound("nobody has written from such a chat yet" if asked.chat else "nobody has written there yet")
+        if not await self.outbox.is_led(asked.channel):
             raise TryLater(NO_BRIDGE, after=5.0)
-        ids = [id for id, _ in pieces]
-        told = {"conversation": conversation, "deliveries": [str(id) for id in ids]}
+        manner = self.intake.manner
+        await self.intake.accept(
+            NewRun(
+                id=run, address=address, text=storable(asked.text), kind="outbound", source="http",
+                sender=key_of(request).name, deadline=manner.deadline, capacity=manner.capacity,
+            )
+        )  # fmt: skip
+        return Dispatch(address.conversation, "accepted")
+
+    async def _told(self, dispatch: Dispatch, run: UUID) -> Answered:
+        """What comes of it, or that it still stands in its line."""
         until = self.clock.monotonic() + WITHIN.total_seconds()
         while True:
-            states: set[DeliveryState] = set()
-            with contextlib.suppress(TryLater):  # it is put in, and would be put in again by who is told to come again
-                states = set(await self.outbox.states(ids))
-            if states & {"failed", "in_doubt", "dropped"}:
-                why = IN_DOUBT if "in_doubt" in states else REFUSED
+            with contextlib.suppress(TryLater):  # it is accepted, and would be told again by who is told to come again
+                dispatch = await self.outbox.dispatch(run) or dispatch
+            told = {"conversation": dispatch.conversation, "deliveries": [str(id) for id in dispatch.deliveries]}
+            states = set(dispatch.states)
+            if why := _problem(dispatch):
                 return Answered({"error": why, "delivered": False, **told}, 502)
             if states == {"sent"}:
                 return Answered({"delivered": True, **told})
@@ -107,5 +119,10 @@ class OutboundApi:
             await self.clock.sleep(LOOK_EVERY.total_seconds())
 
 
-def _part(work: UUID, at: int) -> UUID:
-    return uuid5(work, str(at))
+def _problem(dispatch: Dispatch) -> str | None:
+    states = set(dispatch.states)
+    if states & {"failed", "in_doubt", "dropped"}:
+        return IN_DOUBT if "in_doubt" in states else REFUSED
+    if dispatch.state in TERMINAL_STATES and not states:
+        return dispatch.error or NOT_SENT
+    return None

@@ -44,7 +44,7 @@ def accept(tables: Tables, new: NewRun) -> Accepted:
             run.message["unshown"] = True
             answers.needs = max(answers.needs, UNDERSTANDS)
         return _accepted(run, created=True)
-    plain = new.when_busy == "queue" and not brings
+    plain = new.when_busy == "queue" and not brings and new.kind != "outbound"
     run.needs, run.urgent = (1 if plain else UNDERSTANDS), new.when_busy == "interrupt"
     cancels = _interrupt(tables, head) if head is not None and run.urgent else None
     return _accepted(run, created=True, cancels=cancels)

@@ -133,7 +133,7 @@ def _take(
     shown = asked.routes.get("image") if _has_image(tables, run.id) else None
     chosen = asked.routes.get(f"{MODEL_ROUTE}{run.message.get('child', {}).get('model')}")
     route = shown or chosen or asked.routes.get(run.kind) or asked.routes.get(run.source) or asked.routes["*"]
-    if run.stage != "tools":
+    if run.stage != "tools" and run.kind != "outbound":
         tables.reserve(Reservation(asked.call_id, route), asked.worker, run.id)
     if run.waiting_since is not None and run.wait_reason != "retry":
         run.deadline_at += tables.clock.now() - run.waiting_since

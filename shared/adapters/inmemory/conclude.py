@@ -41,10 +41,11 @@ def conclude(
     for asked in tables.pending(run.id):
         asked.state = "void"
     ended = [run, *_end_followers(tables, run)]
-    if run.kind != "message":
+    if run.kind not in {"message", "outbound"}:
         return stored
     if parts is None:
-        parts = [stored["error"]] if state in {"failed", "dead"} and "error" in stored else []
+        tells = run.kind == "message" and state in {"failed", "dead"} and "error" in stored
+        parts = [stored["error"]] if tells else []
     add_parts(tables, run, "reply", [*parts, *doubts])
     for row in ended:
         if row.webhook is not None:

@@ -200,8 +200,8 @@ def _blobs(new: NewRun) -> tuple[list[Any], ...]:
 
 def _needs(new: NewRun, *, with_blobs: bool) -> int:
     """Code of the first release neither carries anything out nor posts ends, and knows one manner of waiting; that of
-    the release before shows no attachments."""
-    if with_blobs:
+    the release before shows no attachments and asks a model about everything."""
+    if with_blobs or new.kind == "outbound":
         return UNDERSTANDS
     plain = new.when_busy == "queue" and new.webhook is None and not is_carried(new.address.channel)
     return 1 if plain else MANNERS

@@ -1,10 +1,11 @@
-"""Words for people, put in as deliveries; ``lucyd_send_out`` is in ``0011_runs_listed.sql``."""
+"""Words for people, and what became of them; ``lucyd_send_out`` is in ``0011_runs_listed.sql``."""
 
 from collections.abc import Sequence
-from uuid import UUID
+from uuid import UUID, uuid5
 
 from shared.adapters.postgres.pool import Database
-from shared.domain.delivery import DeliveryState
+from shared.domain.delivery import Dispatch
+from shared.domain.run import Address
 from shared.ports.records import Whose
 
 PLACES = """
@@ -14,8 +15,23 @@ where channel = %s and (%s::text is null or key in (%s, channel || ':' || %s))
 order by key limit %s
 """
 SEND_OUT = "select lucyd_send_out(%s, %s, %s::uuid[], %s::text[])"
-PLACE_OF = "select conversation from deliveries where id = %s"
-STATES = "select state from deliveries where id = any(%s::uuid[])"
+ADDRESS = "select key, channel, principal, contact from conversations where key = %s"
+LED = """
+select exists (select 1 from channel_leaders l join workers w on w.id = l.bridge
+               where l.channel = %s and w.state in ('alive', 'draining'))
+"""
+DISPATCH = """
+select r.conversation, r.state, r.outcome ->> 'error',
+       coalesce((select array_agg(d.id order by d.part) from deliveries d where d.run = r.id), '{}'),
+       coalesce((select array_agg(d.state order by d.part) from deliveries d where d.run = r.id), '{}')
+from runs r where r.id = %s
+"""
+DISPATCHED_BEFORE = """
+select conversation, 'done', null, array_agg(id order by created_at), array_agg(state order by created_at)
+from deliveries where id = any(%s::uuid[]) group by conversation
+"""
+MOST_PARTS = 32
+"""Code of the release before put the parts in itself, each under an id of its own, which are known by the whole's."""
 
 
 class PostgresOutbox:
@@ -29,16 +45,24 @@ class PostgresOutbox:
         parameters = (channel, chat, chat, chat, whose.principal, whose.principal, whose.keyless, limit)
         return [row[0] for row in await self._database.rows(PLACES, parameters)]
 
-    async def place_of(self, id: UUID) -> str | None:
-        """See ``Outbox.place_of``."""
-        rows = await self._database.rows(PLACE_OF, (id,))
-        return str(rows[0][0]) if rows else None
+    async def address(self, conversation: str) -> Address | None:
+        """See ``Outbox.address``."""
+        rows = await self._database.rows(ADDRESS, (conversation,))
+        return Address(*rows[0]) if rows else None
+
+    async def is_led(self, channel: str) -> bool:
+        """See ``Outbox.is_led``."""
+        return bool(await self._database.value(LED, (channel,)))
+
+    async def dispatch(self, run: UUID) -> Dispatch | None:
+        """See ``Outbox.dispatch``."""
+        rows = await self._database.rows(DISPATCH, (run,))
+        if not rows:
+            before = [uuid5(run, str(part)) for part in range(MOST_PARTS)]
+            rows = await self._database.rows(DISPATCHED_BEFORE, (before,))
+        return Dispatch(*rows[0]) if rows else None
 
     async def send_out(self, conversation: str, channel: str, parts: Sequence[tuple[UUID, str]]) -> bool:
         """See ``Outbox.send_out``."""
         ids, texts = [id for id, _ in parts], [text for _, text in parts]
         return bool(await self._database.value(SEND_OUT, (conversation, channel, ids, texts)))
-
-    async def states(self, ids: Sequence[UUID]) -> Sequence[DeliveryState]:
-        """See ``Outbox.states``."""
-        return [row[0] for row in await self._database.rows(STATES, (list(ids),))]
