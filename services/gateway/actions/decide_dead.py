@@ -68,6 +68,8 @@ async def _again(run: UUID, dead: DeadLetters, terms: Terms) -> NewRun:
     asked = await dead.message(run)
     if asked is None:
         raise NotFound(UNKNOWN)
+    if asked.kind == "outbound":
+        raise BadInput("what was sent over HTTP is not tried again by itself: send it again, or drop it")
     if asked.kind != "message":
         raise BadInput(f"a {asked.kind} is not tried again: the next one is asked for when it is needed; drop it")
     if asked.address.conversation.startswith(CHILD_CONVERSATIONS):

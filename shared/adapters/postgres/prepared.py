@@ -1,4 +1,4 @@
-"""Prepared messages in Postgres; see ``0019_prepared.sql``."""
+"""Prepared messages in Postgres; see ``0018_prepared.sql``."""
 
 from collections.abc import Sequence
 from datetime import timedelta
