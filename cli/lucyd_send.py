@@ -53,7 +53,7 @@ def _obey(chosen: argparse.Namespace) -> None:
 def _refuse_what_comes_later(chosen: argparse.Namespace) -> None:
     for flag, given in (("-s/--system", chosen.system), ("-n/--notify", chosen.notify), ("-a/--attach", chosen.attach)):
         if given is not None:
-            raise Failure(f"{flag} is not there yet: it comes with the notify route.")
+            raise Failure(f"{flag} is not there yet.")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -110,7 +110,7 @@ def test_what_comes_later_is_said_to_come_later(tmp_path: Path, gateway: FakeGat
     """A flag that silently did nothing would be worse than none."""
     done = ask(tmp_path, gateway, *words, program="cli.lucyd_send")
     assert done.returncode == 1
-    assert "comes with the notify route" in done.stderr
+    assert "is not there yet" in done.stderr
     assert gateway.asked == []
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 
 from lucyd_plugin import Attachment, PluginError
-from services.agent_worker.edge.plugins.away import OwnLoop, Threads, TookTooLong, TooMany
+from services.agent_worker.edge.plugins.away import OwnLoop, Threads
 from services.agent_worker.edge.plugins.plugin_tool import Manner
 from services.agent_worker.ports import IncomingFile, NotPrepared, Prepared
 from services.agent_worker.rules.plugin_speech import TRIES, may_try_again
@@ -131,6 +131,3 @@ def _understood(result: Any) -> tuple[str, list[Attachment]]:
 
 def _itself(coroutine: Any) -> Callable[[], Any]:
     return lambda: coroutine
-
-
-__all__ = ["LoadedPreprocessor", "PluginPreprocessors", "TooMany", "TookTooLong"]

@@ -23,7 +23,7 @@ DEFAULT_TOOLS = (
     "schedule_message",
     "list_scheduled",
 )
-"""Tools of an agent whose file does not list any: all that need neither a key nor a channel."""
+"""Tools of an agent whose file does not list any."""
 
 KNOWN_TOOLS = frozenset(DEFAULT_TOOLS) | {
     "message",
