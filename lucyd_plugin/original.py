@@ -49,11 +49,18 @@ class Silent:
     """A metric that counts nothing: ``.labels(...).inc()`` and whatever else is said to it."""
 
     def __getattr__(self, name: str) -> "Silent":
-        return self
+        return _metric(name)
 
     def __call__(self, *_: Any, **__: Any) -> "Silent":
         """Nothing."""
         return self
+
+
+def _metric(name: str) -> Silent:
+    """Whatever is asked for; not what Python itself looks for in every module, such as ``__file__``."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return Silent()
 
 
 def modules() -> dict[str, ModuleType]:
@@ -64,5 +71,5 @@ def modules() -> dict[str, ModuleType]:
         mark_configured=mark_configured, mark_unconfigured=mark_unconfigured, run_plugin_op=run_plugin_op
     )
     metrics = ModuleType("metrics")
-    metrics.__dict__.update(ENABLED=False, __getattr__=lambda name: Silent())
+    metrics.__dict__.update(ENABLED=False, __getattr__=_metric)
     return {"tools": both, "plugins": both, "metrics": metrics}

@@ -9,6 +9,9 @@ from shared.domain.skill import MOST_MATCHED, Skill, SkillBook
 from shared.domain.skill_match import Scored
 
 _SKILLS = (Column("Skill"), Column("Shown"), Column("Tools"), Column("File"), Column("Description"))
+PATH = 1000
+"""Characters of a file's place: cut, it would lead nowhere."""
+
 _SCORES = (Column("Skill"), Column("Score", right=True), Column("Shown"))
 
 
@@ -21,7 +24,7 @@ def skills_table(skills: Sequence[Skill], always_on: Collection[str]) -> Table:
                 one_line(skill.name),
                 "always" if skill.name in always_on else "if it fits",
                 "all" if skill.allowed_tools is None else one_line(", ".join(skill.allowed_tools), 40) or "none",
-                one_line(skill.place),
+                one_line(skill.place, PATH),
                 one_line(skill.description, 60),
             )
             for skill in skills
@@ -31,7 +34,7 @@ def skills_table(skills: Sequence[Skill], always_on: Collection[str]) -> Table:
 
 def broken_pieces(book: SkillBook, always_on: Collection[str]) -> list[Piece]:
     """A sentence for each file that is skipped, and for each name in always_on that no skill has."""
-    pieces = [Piece(f"skipped  {one_line(broken.place)}: {broken.reason}\n", "error") for broken in book.broken]
+    pieces = [Piece(f"skipped  {one_line(broken.place, PATH)}: {broken.reason}\n", "error") for broken in book.broken]
     missing = [name for name in always_on if book.find(name) is None]
     return pieces + [
         Piece(f"missing  {one_line(name)}: named in always_on, and no skill\n", "error") for name in missing

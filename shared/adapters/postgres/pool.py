@@ -36,6 +36,10 @@ IDLE_FOR, KEPT_FOR = 60.0, 10 * 365 * 86_400.0
 
 FILLED_WITHIN = 30.0
 
+GIVEN_UP_AFTER = 1.0
+"""Seconds in which a connection is tried again by the pool, in growing pauses. Whoever asks next has a new one made at
+once, but not while all of them are being tried again: a longer time is how late a server is found that came back."""
+
 JUST_NOW = 2.0
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 1.0
@@ -174,7 +178,7 @@ async def open_database(url: str, *, application: str, connections: int = 8, kep
         min_size=1,
         max_size=connections,
         open=False,
-        reconnect_timeout=5,
+        reconnect_timeout=GIVEN_UP_AFTER,
         max_idle=KEPT_FOR if kept > 1 else IDLE_FOR,
         num_workers=2,
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from lucyd_plugin import original
 from services.agent_worker.edge.plugins.shelf import PluginShelf, open_plugins
 from services.agent_worker.edge.plugins.terms import PluginTerms
 from services.agent_worker.edge.toolbox import LocalToolbox
@@ -267,3 +268,11 @@ async def test_a_plugin_that_blocks_blocks_only_itself(tmp_path: Path, use: Tool
             "Error: 'async_sleep' took longer than 0.2 seconds and was given up",
         ]
         assert ticks > 5
+
+
+def test_metrics_that_count_nothing_have_no_file() -> None:
+    """Whoever looks through all modules, as debuggers and reloaders do, takes what has a file for a real one."""
+    metrics = original.modules()["metrics"]
+    metrics.ANYTHING.labels(plugin="b").inc()
+    assert not hasattr(metrics, "__file__")
+    assert not hasattr(metrics.ANYTHING, "__wrapped__")
