@@ -24,6 +24,9 @@ PROJECT = Path(lucyd_plugin.__file__).resolve().parent.parent
 LONGEST_LINE = 16_000_000
 """Bytes of a result on its way here; the child has cut it before."""
 
+GONE_WITHIN = 5.0
+"""Seconds that a killed process may take to be gone."""
+
 FAULTS = {
     error.code: error
     for error in vars(lucyd_plugin).values()
@@ -60,6 +63,19 @@ class _Child:
     def kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             self.process.kill()
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+
+    async def gone(self) -> None:
+        """Wait until it has ended and its pipes are closed, which is a moment later."""
+        with contextlib.suppress(TimeoutError, ConnectionError, ValueError):
+            async with asyncio.timeout(GONE_WITHIN):
+                await self.process.wait()
+                if self.process.stdout is not None:
+                    while await self.process.stdout.read(LONGEST_LINE):
+                        pass
+                if self.process.stdin is not None:
+                    await self.process.stdin.wait_closed()
 
 
 class Children:
@@ -75,6 +91,7 @@ class Children:
         self._turn = asyncio.Semaphore(most)
         self._idle: deque[_Child] = deque()
         self._alive: set[_Child] = set()
+        self._ending: set[asyncio.Task[None]] = set()
 
     async def call(self, plugin: Plugin, tool: str, arguments: Mapping[str, Any], *, within: float, limit: int) -> str:
         """The result as text. A call that is given up or cancelled ends with its process.
@@ -98,12 +115,10 @@ class Children:
         return _result(answer)
 
     async def close(self) -> None:
-        """End all of them."""
-        ended = list(self._alive)
-        for child in ended:
+        """End all of them, and wait until they are gone."""
+        for child in list(self._alive):
             self._end(child)
-        for child in ended:
-            await child.process.wait()
+        await asyncio.gather(*self._ending, return_exceptions=True)
 
     async def _child(self, plugin: Plugin) -> _Child:
         for child in [child for child in self._idle if child.process.returncode is not None]:
@@ -143,8 +158,9 @@ class Children:
     def _end(self, child: _Child) -> None:
         child.kill()
         self._alive.discard(child)
-        if child.process.stdin is not None:
-            child.process.stdin.close()
+        ending = asyncio.create_task(child.gone())
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
 
 
 def _result(answer: Mapping[str, Any]) -> str:
