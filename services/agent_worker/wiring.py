@@ -96,9 +96,7 @@ from shared.runtime.vitals import LoopLag, give_memory_back, resident_bytes
 
 log = structlog.get_logger(__name__)
 
-CONNECTIONS = 4
-"""More make no run faster (docs/performance.md)."""
-
+CONNECTIONS = 8
 PARENT_EVERY = timedelta(seconds=1)
 NEXT_BEAT_WITHIN = timedelta(seconds=4)
 LONGER_THAN_ITS_RUN = timedelta(minutes=1)
@@ -155,7 +153,6 @@ async def open_service(configuration: Configuration, *, wrap: Wrap = _as_it_is) 
                 vitals=vitals,
                 lag=lambda: lag.lately,
                 connections=CONNECTIONS,
-                kept=CONNECTIONS,
             )
         )
         await check_workspace(foundation.database, settings.workspace)

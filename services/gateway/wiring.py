@@ -131,7 +131,6 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
                 lag=lambda: lag.lately,
                 health=None,
                 connections=CONNECTIONS,
-                kept=CONNECTIONS,
             )
         )
         inbox, history = PostgresInbox(foundation.database), PostgresHistory(foundation.database)

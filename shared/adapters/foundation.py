@@ -59,19 +59,18 @@ async def open_foundation(
     lag: LagOf,
     health: tuple[str, int] | None = ("127.0.0.1", 0),
     connections: int = 4,
-    kept: int = 1,
 ) -> AsyncIterator[Foundation]:
     """Open everything, waiting for servers that are still coming.
 
     ``health`` is where ``/healthz``, ``/readyz`` and ``/metrics`` are served (port 0: a free one, told in the monitor
-    key), ``None`` where the service has an HTTP face of its own. ``connections`` to Postgres are opened at most,
-    ``kept`` of them stay open. Raises ``ConfigError`` for servers that must not be used.
+    key), ``None`` where the service has an HTTP face of its own. Raises ``ConfigError`` for servers that must not be
+    used.
     """
     database_url, redis_url = _required(database_url, redis_url)
     identity = this_process(id=new_id(), service=service, version=installed_version("lucyd"))
     async with contextlib.AsyncExitStack() as stack:
         database = await stack.enter_async_context(
-            open_database(database_url, application=f"lucyd {service}", connections=connections, kept=kept)
+            open_database(database_url, application=f"lucyd {service}", connections=connections)
         )
         redis = await stack.enter_async_context(open_redis(redis_url))
         await asyncio.gather(

@@ -31,15 +31,6 @@ ONE_TRY = timedelta(seconds=35)
 STILL_THERE_EVERY = timedelta(seconds=1)
 """How often the server looks whether the one who asked is still there, also while it waits for a lock."""
 
-IDLE_FOR, KEPT_FOR = 60.0, 10 * 365 * 86_400.0
-"""Seconds in which a connection was not needed before it is closed."""
-
-FILLED_WITHIN = 30.0
-
-GIVEN_UP_AFTER = 1.0
-"""Seconds in which a connection is tried again by the pool, in growing pauses. Whoever asks next has a new one made at
-once, but not while all of them are being tried again: a longer time is how late a server is found that came back."""
-
 JUST_NOW = 2.0
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 1.0
@@ -148,29 +139,9 @@ def conninfo(url: str, *, application: str) -> str:
     return make_conninfo(url, **{key: value for key, value in bounds.items() if key not in given})
 
 
-async def _fill(pool: psycopg_pool.AsyncConnectionPool[Line], connections: int) -> None:
-    """Open so many. Where Postgres is not there for long, they come as they are needed."""
-    if connections == 1:
-        return
-    lent: list[Line] = []
-    try:
-        with contextlib.suppress(psycopg_pool.PoolTimeout):
-            for _ in range(connections):
-                lent.append(await pool.getconn(timeout=FILLED_WITHIN))
-    finally:
-        for connection in lent:
-            await pool.putconn(connection)
-
-
 @contextlib.asynccontextmanager
-async def open_database(url: str, *, application: str, connections: int = 8, kept: int = 1) -> AsyncIterator[Database]:
-    """Open a pool; it connects in the background, so Postgres may come later.
-
-    One connection stays open, the others are closed one by one when they were not needed for a minute. Where ``kept``
-    is more, so many are opened at the start and none is closed: opened one by one as bursts come, they would look like
-    a leak for hours. It is no minimum of the pool, which after an outage is filled at the pool's own pace, in growing
-    pauses: a connection that somebody waits for is made at once.
-    """
+async def open_database(url: str, *, application: str, connections: int = 8) -> AsyncIterator[Database]:
+    """Open a pool; it connects in the background, so Postgres may come later."""
     pool = _HotPool(
         conninfo(url, application=application),
         connection_class=Line,
@@ -178,15 +149,12 @@ async def open_database(url: str, *, application: str, connections: int = 8, kep
         min_size=1,
         max_size=connections,
         open=False,
-        reconnect_timeout=GIVEN_UP_AFTER,
-        max_idle=KEPT_FOR if kept > 1 else IDLE_FOR,
+        reconnect_timeout=5,
+        max_idle=60,
         num_workers=2,
     )
     await pool.open(wait=False)
-    filling = asyncio.create_task(_fill(pool, kept))
     try:
         yield Database(pool)
     finally:
-        filling.cancel()
-        await asyncio.wait({filling})
         await pool.close(timeout=2)
