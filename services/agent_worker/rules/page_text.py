@@ -251,6 +251,8 @@ class _Reading:
             return ""
         try:
             link = urljoin(self._base, href)
+            if len(link) > _LONGEST_LINK:  # bases that are joined onto each other would grow without end
+                return ""
             return link if urlsplit(link).scheme in ("http", "https", "mailto") else ""
         except ValueError:
             return ""

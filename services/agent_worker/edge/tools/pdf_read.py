@@ -80,7 +80,7 @@ class PdfReadTool:
             data = stream.read(LARGEST)
         try:
             done = subprocess.run(
-                [sys.executable, "-m", "services.agent_worker.edge.tools.pdf_text", pages, str(CHARACTERS)],
+                [sys.executable, "-P", "-m", "services.agent_worker.edge.tools.pdf_text", pages, str(CHARACTERS)],
                 input=data,
                 capture_output=True,
                 timeout=WITHIN,

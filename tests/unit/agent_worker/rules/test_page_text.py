@@ -99,3 +99,10 @@ def test_nothing_breaks_it(page: str) -> None:
     title, text = page_text(page, "https://x.example/")
     assert len(title) <= 300
     assert "\n\n\n" not in text or "<pre" in page
+
+
+def test_bases_that_are_joined_onto_each_other_do_not_grow_without_end() -> None:
+    """A page of 60 KB made 57 MB of text so."""
+    page = '<base href="https://a.example/">' + f'<base href="{"a/" * 900}"><a href=x>y</a>' * 100
+    text, _ = page_text(page, "https://a.example/")
+    assert len(text) < 4 * len(page)
