@@ -16,7 +16,7 @@ from services.agent_worker.rules.run_loop import COST_NOTICE, Limits
 from services.agent_worker.rules.spawning import SpawnTerms
 from shared.adapters.inmemory.rows import RunRow
 from shared.domain.chat import ToolCall, ToolResult
-from shared.domain.effect import ToolSpec
+from shared.domain.effect import EffectClass, ToolSpec
 from shared.domain.money import Usage
 from shared.ports.model import ModelAnswer
 from tests.builders import CONVERSATION
@@ -28,10 +28,16 @@ DEAR = Usage(input=1000, output=1000)
 """0.018 at the rates of these tests."""
 
 
+CLASSES: Mapping[str, EffectClass] = {"read": "read", "exec": "once"}
+
+
 class SpawningTools(Tools):
     """The box of a test, with the real ``sessions_spawn`` in it, and scopes that hold."""
 
-    terms = TERMS
+    @property
+    def terms(self) -> SpawnTerms:
+        """What the operator lets sub-agents do."""
+        return TERMS
 
     def specs(self) -> Sequence[ToolSpec]:
         return [*Tools.specs(self), self._box().specs()[0]]
@@ -49,6 +55,15 @@ class SpawningTools(Tools):
         return LocalToolbox([tool], output_truncation=1000, max_parallel=5)
 
 
+class NestingTools(SpawningTools):
+    """The same of an operator who lets sub-agents have their own."""
+
+    @property
+    def terms(self) -> SpawnTerms:
+        """Nothing is denied to them."""
+        return SpawnTerms("primary")
+
+
 def spawns(*prompts: str, beside: Sequence[str] = (), usage: Usage | None = None, **arguments: Any) -> ModelAnswer:
     """An answer that asks for sub-agents, and for other tools beside them."""
     calls: list[ToolCall] = [
@@ -59,8 +74,8 @@ def spawns(*prompts: str, beside: Sequence[str] = (), usage: Usage | None = None
     return ModelAnswer("", tool_calls=calls, stop_reason="tool_use", usage=usage or Usage())
 
 
-async def opened(*script: ModelAnswer | BaseException, **manner: Any) -> Room:
-    tools = SpawningTools({"read": "read", "exec": "once"})
+async def opened(*script: ModelAnswer | BaseException, tools: Tools | None = None, **manner: Any) -> Room:
+    tools = tools or SpawningTools(CLASSES)
     return await Room(*script, tools=tools, manner=with_manner(**manner)).open()
 
 
@@ -222,15 +237,15 @@ async def test_a_parent_whose_childs_end_nobody_collected_is_woken_by_the_sweep(
     assert contents(heir) == ["Error: the sub-agent was cancelled: It was cancelled."]
 
 
-async def test_a_sub_agent_may_have_its_own_where_the_operator_lets_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_sub_agent_may_have_its_own_where_the_operator_lets_it() -> None:
     """The answer comes up step by step, and each waits without a slot."""
-    monkeypatch.setattr(SpawningTools, "terms", SpawnTerms("primary"))
     room = await opened(
         spawns("ask somebody"),
         spawns("what is it?"),
         ModelAnswer("forty-two"),
         ModelAnswer("They say forty-two."),
         ModelAnswer("It is 42."),
+        tools=NestingTools(CLASSES),
     )
     run = await room.accept()
     await room.serve()

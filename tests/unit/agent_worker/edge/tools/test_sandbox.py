@@ -28,9 +28,9 @@ def places(tmp_path: Path) -> Path:
     (home / ".lucyd" / "workspace" / "notes.md").write_text("a note")
     (home / ".ssh").mkdir()
     (home / ".ssh" / "id").write_text(CANARY)
-    (home / "work").mkdir()
-    (home / "work" / ".env").write_text(CANARY)
-    (home / "work" / "plan.txt").write_text("the plan")
+    (home / "papers").mkdir()
+    (home / "papers" / ".env").write_text(CANARY)
+    (home / "papers" / "plan.txt").write_text("the plan")
     return home
 
 
@@ -38,9 +38,9 @@ def sandbox_of(home: Path, *, mode: Mode = "auto", network: bool = False, readab
     return find_sandbox(
         mode,
         workspace=home / ".lucyd" / "workspace",
-        writable=[home / "work"],
+        writable=[home / "papers"],
         readable=readable,
-        hidden=[home / ".lucyd", home / "work" / ".env"],
+        hidden=[home / ".lucyd", home / "papers" / ".env"],
         environment=environment(home),
         network=network,
     )
@@ -87,8 +87,8 @@ async def test_programs_of_the_path_run(run: Callable[..., Any]) -> None:
 
 async def test_an_allowed_folder_can_be_written(run: Callable[..., Any], places: Path) -> None:
     """As by the other tools."""
-    assert await run(f"cat {places}/work/plan.txt; echo done > {places}/work/result") == "the plan"
-    assert (places / "work" / "result").read_text() == "done\n"
+    assert await run(f"cat {places}/papers/plan.txt; echo done > {places}/papers/result") == "the plan"
+    assert (places / "papers" / "result").read_text() == "done\n"
 
 
 async def test_secrets_are_not_there(run: Callable[..., Any], places: Path) -> None:
@@ -96,7 +96,7 @@ async def test_secrets_are_not_there(run: Callable[..., Any], places: Path) -> N
     for command in (
         f"cat {places}/.lucyd/http_token",
         f"cat {places}/.ssh/id",
-        f"cat {places}/work/.env",
+        f"cat {places}/papers/.env",
         "cat /etc/shadow",
         f"grep -ra {CANARY} {places} /etc/passwd",
     ):
@@ -141,7 +141,7 @@ async def test_without_network_nothing_is_reached(run: Callable[..., Any], place
 
 async def test_what_is_left_in_the_background_ends_with_the_command(run: Callable[..., Any], places: Path) -> None:
     """The description says so to the model."""
-    beat = places / "work" / "beat"
+    beat = places / "papers" / "beat"
     await run(f"(while true; do date +%N > {beat}; sleep 0.05; done) >/dev/null 2>&1 & sleep 0.3")
     before = beat.read_text()
     await asyncio.sleep(0.3)
@@ -150,7 +150,7 @@ async def test_what_is_left_in_the_background_ends_with_the_command(run: Callabl
 
 async def test_a_timeout_ends_all_of_it(run: Callable[..., Any], places: Path) -> None:
     """The processes in the sandbox as well."""
-    beat = places / "work" / "beat"
+    beat = places / "papers" / "beat"
     began = time.monotonic()
     with pytest.raises(ToolFailed, match="timed out after 1 second"):
         await run(f"while true; do date +%N > {beat}; sleep 0.05; done", timeout=1)
@@ -175,7 +175,7 @@ async def test_a_process_may_use_so_much(run: Callable[..., Any], command: str, 
 
 async def test_processor_time_has_an_end(places: Path, use: ToolUse) -> None:
     """Also without a sandbox, for what goes on in the background."""
-    tool = ExecTool(places / "work", environment(places), output_limit=1000, limits=ShellLimits(cpu_seconds=1))
+    tool = ExecTool(places / "papers", environment(places), output_limit=1000, limits=ShellLimits(cpu_seconds=1))
     said = await tool.run({"command": "while :; do :; done", "timeout": 30}, use)
     assert said.endswith(("[exit code: 137]", "[exit code: 152]"))
 
@@ -183,7 +183,7 @@ async def test_processor_time_has_an_end(places: Path, use: ToolUse) -> None:
 def test_what_a_command_may_use_of_a_machine_without_a_sandbox_is_said(places: Path) -> None:
     """The operator reads why, and the model what happens to background processes."""
     assert sandbox_of(places, mode="off") == Sandbox(why="[tools.exec] sandbox is off")
-    bare = ExecTool(places / "work", environment(places), output_limit=1000)
+    bare = ExecTool(places / "papers", environment(places), output_limit=1000)
     assert "end the command with &" in bare.spec.description
     assert "sandbox" not in bare.spec.description
 
@@ -208,7 +208,7 @@ def test_a_bubblewrap_that_fails_is_no_sandbox(places: Path, monkeypatch: pytest
 def test_the_timeout_of_the_tool_stays_what_it_is(places: Path, sandbox: Sandbox) -> None:
     """Offered to the model as before."""
     tool = ExecTool(
-        places / "work",
+        places / "papers",
         environment(places),
         output_limit=1000,
         default_timeout=timedelta(seconds=7),
