@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from shared.adapters.mcp.patience import Patience
 from shared.adapters.mcp.servers import ConnectedServers
 from shared.domain.mcp_server import McpServer
 from shared.domain.mcp_tool import OfferedTool
@@ -84,9 +85,9 @@ async def until(holds: Callable[[], bool], what: str, *, within: float = SOON) -
 
 
 @contextlib.asynccontextmanager
-async def connected(*servers: McpServer, tried: bool = True) -> AsyncIterator[World]:
+async def connected(*servers: McpServer, tried: bool = True, patience: Patience | None = None) -> AsyncIterator[World]:
     """Connected, or not, once each has been tried."""
-    opened = ConnectedServers(servers)
+    opened = ConnectedServers(servers, patience=patience)
     living = asyncio.create_task(opened.live())
     try:
         if tried:

@@ -34,6 +34,7 @@ from pydantic import TypeAdapter, ValidationError
 from shared.adapters.mcp.address import open_address
 from shared.adapters.mcp.faults import reason_of
 from shared.adapters.mcp.journal import Journal, LineLimit, redacted
+from shared.adapters.mcp.patience import Patience
 from shared.adapters.mcp.program import open_program
 from shared.adapters.mcp.results import answered
 from shared.domain.mcp_server import McpServer, ServerCondition, ServerState
@@ -42,15 +43,10 @@ from shared.ports.mcp_servers import Answered, CallFailed
 
 log = structlog.get_logger(__name__)
 
-LOOK_EVERY = 30.0
 LIST_EVERY = 300.0
-ANSWERS_WITHIN = 10.0
 CHANGES_SETTLE = 0.2
-FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 60.0
 COUNTS_AS_WELL = 30.0
-OFFERED_WHILE_AWAY = 60.0
-BACK_WITHIN = 10.0
 MOST_PAGES = 100
 MOST_LISTED = 2000
 _LONGEST_REASON = 500
@@ -72,8 +68,9 @@ class _Gone(Exception):
 class Connection:
     """What is known of one server, and the way to it."""
 
-    def __init__(self, server: McpServer, *, version: str) -> None:
+    def __init__(self, server: McpServer, *, version: str, patience: Patience) -> None:
         self.server = server
+        self._patience = patience
         self._version = version
         self._condition: ServerCondition = "starting"
         self._reason = ""
@@ -100,7 +97,7 @@ class Connection:
     def tools(self) -> Sequence[OfferedTool]:
         """What is offered now. One that was just lost keeps its tools for a while: it will be back before they are
         used, and the prompt stays the same."""
-        lately = time.monotonic() - self._away_since < OFFERED_WHILE_AWAY
+        lately = time.monotonic() - self._away_since < self._patience.offered_while_away
         return self._tools if self._condition == "up" or lately else ()
 
     async def live(self) -> None:
@@ -108,7 +105,7 @@ class Connection:
 
         A cancel that comes while a connection of the SDK is breaking down is lost in that, so it is not relied on.
         """
-        pause = FIRST_PAUSE
+        pause = self._patience.first_pause
         while not self.ending:
             began = time.monotonic()
             journal = Journal(self.server, self._lines)
@@ -121,7 +118,7 @@ class Connection:
                 self._session = None
                 self._back.clear()
             if self._condition == "up" and time.monotonic() - began > COUNTS_AS_WELL:
-                pause = FIRST_PAUSE
+                pause = self._patience.first_pause
             self._is_away(journal.fault or reason or "the connection ended", journal.aside())
             self.tried.set()
             if self.ending:
@@ -160,7 +157,7 @@ class Connection:
         """The session; one that is just coming back is awaited for a moment."""
         if self._session is None:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(BACK_WITHIN):
+                async with asyncio.timeout(self._patience.back_within):
                     await self._back.wait()
         if self._session is None:
             raise CallFailed(f"The MCP server '{self.server.name}' is away: {self._reason or 'it is starting'}")
@@ -211,7 +208,9 @@ class Connection:
         try:
             while True:
                 looking = asyncio.ensure_future(self._look.wait())
-                await asyncio.wait({ended, looking}, timeout=LOOK_EVERY, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait(
+                    {ended, looking}, timeout=self._patience.look_every, return_when=asyncio.FIRST_COMPLETED
+                )
                 looking.cancel()
                 if ended.done():
                     return
@@ -230,13 +229,13 @@ class Connection:
 
     async def _probe(self, client: Client) -> None:
         try:
-            async with asyncio.timeout(ANSWERS_WITHIN):
+            async with asyncio.timeout(self._patience.answers_within):
                 if client.protocol_version in MODERN_PROTOCOL_VERSIONS:
                     await client.session.send_discover(client.protocol_version)
                 else:
                     await client.session.send_ping()
         except TimeoutError as fault:
-            raise _Gone(f"it did not answer within {ANSWERS_WITHIN:g} s whether it is there") from fault
+            raise _Gone(f"it did not answer within {self._patience.answers_within:g} s whether it is there") from fault
         except MCPError as fault:
             if fault.error.code != METHOD_NOT_FOUND:  # who can say so is there
                 raise
@@ -281,12 +280,12 @@ class Connection:
         listening = asyncio.create_task(self._listen(client, begun))
         try:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(ANSWERS_WITHIN):
+                async with asyncio.timeout(self._patience.answers_within):
                     await begun.wait()
             yield
         finally:
             listening.cancel()
-            await asyncio.wait({listening}, timeout=ANSWERS_WITHIN)
+            await asyncio.wait({listening}, timeout=self._patience.answers_within)
 
     async def _listen(self, client: Client, begun: asyncio.Event) -> None:
         try:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from shared.adapters.mcp.patience import Patience
 from shared.domain.mcp_server import McpServer, ServerState
 from shared.domain.mcp_tool import OfferedTool
 from shared.ports.mcp_servers import Answered, CallFailed
@@ -22,7 +23,8 @@ log = structlog.get_logger(__name__)
 class ConnectedServers:
     """The port, over real servers; each lives in a task of its own while ``live`` runs."""
 
-    def __init__(self, servers: Sequence[McpServer]) -> None:
+    def __init__(self, servers: Sequence[McpServer], *, patience: Patience | None = None) -> None:
+        self._patience = patience or Patience()
         self._servers = sorted(servers, key=lambda each: each.name)
         self._connections: dict[str, Connection] = {}
         self._loaded = asyncio.Event()
@@ -41,7 +43,9 @@ class ConnectedServers:
             return
         for server in self._servers:
             if server.enabled:
-                self._connections[server.name] = module.Connection(server, version=version("lucyd"))
+                self._connections[server.name] = module.Connection(
+                    server, version=version("lucyd"), patience=self._patience
+                )
         self._loaded.set()
         async with asyncio.TaskGroup() as tasks:
             for connection in self._connections.values():

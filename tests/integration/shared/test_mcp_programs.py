@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import structlog
 
+from shared.adapters.mcp.patience import Patience
 from shared.adapters.mcp.servers import ConnectedServers
 from shared.ports.mcp_servers import CallFailed
 from tests.both_loops import on_both_loops
@@ -232,13 +233,9 @@ async def test_a_server_is_gone_with_a_process_that_is_killed() -> None:
     await until(lambda: not is_running(me) and not is_running(child), "both are gone", within=5)
 
 
-async def test_one_that_hangs_is_noticed_and_started_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_that_hangs_is_noticed_and_started_anew() -> None:
     """Its process is there, and nobody answers any more."""
-    from shared.adapters.mcp import connection  # noqa: PLC0415 - its figures are changed here
-
-    monkeypatch.setattr(connection, "LOOK_EVERY", 0.2)
-    monkeypatch.setattr(connection, "ANSWERS_WITHIN", 0.5)
-    async with connected(sdk_server()) as world:
+    async with connected(sdk_server(), patience=Patience(look_every=0.2, answers_within=0.5)) as world:
         me = int(await world.said("s__me"))
         os.kill(me, signal.SIGSTOP)
         await world.until(lambda: world.condition() == "away", "it is known")
@@ -247,14 +244,10 @@ async def test_one_that_hangs_is_noticed_and_started_anew(monkeypatch: pytest.Mo
         assert int(await world.said("s__me")) != me
 
 
-async def test_one_that_stays_away_offers_nothing_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_that_stays_away_offers_nothing_any_more() -> None:
     """A tool that always fails helps nobody."""
-    from shared.adapters.mcp import connection  # noqa: PLC0415 - its figures are changed here
-
-    monkeypatch.setattr(connection, "OFFERED_WHILE_AWAY", 0.1)
-    monkeypatch.setattr(connection, "FIRST_PAUSE", 60.0)
-    monkeypatch.setattr(connection, "BACK_WITHIN", 0.1)
-    async with connected(sdk_server()) as world:
+    away = Patience(offered_while_away=0.1, first_pause=60.0, back_within=0.1)
+    async with connected(sdk_server(), patience=away) as world:
         tool = world.tool("s__echo")
         with contextlib.suppress(CallFailed):
             await world.call("s__die")
