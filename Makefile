@@ -25,7 +25,7 @@ export PYTHON
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install dev run test check fmt fmt-check lint types unit house contract integration e2e fuzz chaos chaos-planted bench bench-profile bench-restarts bench-worker bench-streams bench-fair bench-start soak bench-model-call bench-store bench-scaling measure lock clean
+.PHONY: help install dev run test check fmt fmt-check lint types unit house contract integration e2e fuzz chaos chaos-planted bench bench-profile bench-restarts bench-worker bench-streams bench-fair bench-start soak bench-model-call bench-store bench-scaling measure docs lock clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -121,6 +121,9 @@ bench-worker: dev ## print the CPU of a run in the worker itself, without model 
 
 measure: dev ## print how long files and functions are, and what is hidden in them
 	$(PY) -m bench.measure
+
+docs: dev ## write what docs/tools.md says of each tool anew from the tools
+	$(PY) -m tests.house.tool_page
 
 lock: ## write requirements.lock and requirements-dev.lock anew from pyproject.toml (needs uv)
 	@command -v uv >/dev/null 2>&1 || { echo "lucyd: uv was not found: install it (pip install uv)" >&2; exit 1; }
