@@ -18,7 +18,8 @@ LOCK_FLAGS := --universal --python-version 3.11 --generate-hashes --no-annotate 
 
 # Each lane has servers of its own and takes file after file, the slow ones first. LANES=0: one test after the other.
 IN_LANES = -n $(LANES) --dist loadfile --no-loadscope-reorder
-BESIDE_EACH_OTHER := tests/integration tests/contract tests/house tests/unit
+# The slow ones first.
+EVERYTHING := tests/e2e tests/integration tests/contract tests
 
 export PYTHON
 # Hundreds of processes are started: what was compiled once is kept, whatever the caller prefers.
@@ -39,11 +40,11 @@ dev: ## make .venv from requirements-dev.lock: what checks and tests need
 run: install ## run Lucyd here: its servers and six services, until Ctrl-C (ARGS="--workers 2")
 	@exec $(PY) -m deploy.local $(ARGS)
 
-test: dev ## run every test (ARGS="-k name" chooses), at first those of the whole system, one at a time
+test: dev ## run every test (ARGS="-k name" chooses), at first those that need the machine for themselves
 	@# What ARGS choose may stand in one of the two only; pytest calls a place without any a failure, 5.
-	$(PY) -m pytest tests $(BESIDE_EACH_OTHER:%=--ignore=%) $(ARGS); first=$$?; \
+	$(PY) -m pytest tests/e2e tests/chaos -m alone $(ARGS); first=$$?; \
 	[ $$first -eq 0 ] || [ $$first -eq 5 ] || exit $$first; \
-	$(PY) -m pytest $(BESIDE_EACH_OTHER) $(IN_LANES) $(ARGS); second=$$?; \
+	$(PY) -m pytest $(EVERYTHING) -m "not alone" $(IN_LANES) $(ARGS); second=$$?; \
 	[ $$second -eq 5 ] && exit $$first; exit $$second
 
 check: dev fmt-check lint types unit house ## what each change must pass, in about a minute

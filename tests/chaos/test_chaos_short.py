@@ -11,6 +11,8 @@ from tests.chaos.checker import check
 from tests.chaos.living import Order, live
 from tests.chaos.report import tell
 
+pytestmark = pytest.mark.alone
+
 SEED = 1
 SECONDS = 12.0
 

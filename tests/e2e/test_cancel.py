@@ -18,6 +18,8 @@ from tests.e2e.proofs import rows
 from tests.scripted_model_server import Hang, Say, Script, ScriptedModelServer, Use
 from tests.stack import Stack, async_client, model_toml, open_stack, text_of, wait_until
 
+pytestmark = pytest.mark.alone
+
 SOON = 2.5
 """Seconds in which a run ends whose worker and tools cooperate."""
 

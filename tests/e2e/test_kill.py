@@ -11,6 +11,8 @@ import pytest
 from tests.scripted_model_server import Hang, Say, Script, ScriptedModelServer, Use
 from tests.stack import Stack, async_client, client, model_toml, open_stack, wait_until
 
+pytestmark = pytest.mark.alone
+
 APPEND = "echo done >> acts.txt; sleep 3"
 
 

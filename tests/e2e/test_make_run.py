@@ -18,6 +18,8 @@ import pytest
 
 from tests.stack import free_port, wait_until
 
+pytestmark = pytest.mark.alone
+
 READY_WITHIN = 60.0
 
 

@@ -24,6 +24,8 @@ from tests.e2e.proofs import rows
 from tests.scripted_model_server import Hang, Say, Script, ScriptedModelServer
 from tests.stack import PROJECT, Process, Stack, async_client, model_toml, open_stack, text_of, wait_until
 
+pytestmark = pytest.mark.alone
+
 GOOD = 50
 DEATHS = 4
 WORKER = "\n[worker]\nslots = 64\n[run]\nwait_seconds = 100\n"

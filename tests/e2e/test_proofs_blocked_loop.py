@@ -11,6 +11,8 @@ from tests.e2e.proofs import CountingModel, acted, answer, ask, check_histories,
 from tests.scripted_model_server import ScriptedModelServer
 from tests.stack import Stack, async_client, model_toml, open_stack, wait_until
 
+pytestmark = pytest.mark.alone
+
 BLOCKED = 8.0
 """Seconds; a worker whose beat stood still for 6 would be fenced."""
 

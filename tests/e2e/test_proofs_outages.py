@@ -22,6 +22,8 @@ from tests.e2e.proofs import CountingModel, acted, answer, ask, check_histories,
 from tests.scripted_model_server import ScriptedModelServer
 from tests.stack import Process, Stack, async_client, model_toml, open_stack, text_of, wait_until
 
+pytestmark = pytest.mark.alone
+
 AWAY = 30.0
 QUIET = 6.0
 """Seconds before, between and after the outages, with everything there."""

@@ -13,6 +13,8 @@ from tests.e2e.proofs import CountingModel, answer, ask, check_histories, ends_t
 from tests.scripted_model_server import ScriptedModelServer
 from tests.stack import Stack, async_client, model_toml, open_stack, read_events, wait_until
 
+pytestmark = pytest.mark.alone
+
 KEYS = [f"wiped-{number}" for number in range(200)]
 STREAMED = frozenset(KEYS[::10])
 SLOTS = 64

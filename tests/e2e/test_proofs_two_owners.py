@@ -13,6 +13,8 @@ from tests.e2e.proofs import CountingModel, acted, answer, ask, check_histories,
 from tests.scripted_model_server import Asked, Say, ScriptedModelServer, Step
 from tests.stack import Process, Stack, async_client, model_toml, open_stack, wait_until
 
+pytestmark = pytest.mark.alone
+
 ASLEEP = 20.0
 SPEECH = "A long speech goes on and on. " * 20
 ASKS = {"call": "plain", "act": "act", "speech": "speech"}

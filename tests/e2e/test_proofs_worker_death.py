@@ -16,6 +16,8 @@ from tests.e2e.test_make_run import Launched
 from tests.scripted_model_server import ScriptedModelServer
 from tests.stack import model_toml, unlimited, wait_until
 
+pytestmark = pytest.mark.alone
+
 PLAIN = [f"plain-{number}" for number in range(40)]
 ACTING = [f"act-{number}" for number in range(30)]
 SECOND = [f"second-{number}" for number in range(30)]

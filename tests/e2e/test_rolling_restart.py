@@ -13,6 +13,8 @@ from deploy.local.launch import SERVICES
 from deploy.local.restart_request import ask_restart
 from shared.errors import ConfigError
 
+pytestmark = pytest.mark.alone
+
 RATE = 8.0
 
 

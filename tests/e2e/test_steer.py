@@ -13,6 +13,8 @@ from tests.e2e.proofs import check_histories, rows
 from tests.scripted_model_server import Hang, Say, Script, ScriptedModelServer, Use
 from tests.stack import Stack, async_client, model_toml, open_stack, wait_until
 
+pytestmark = pytest.mark.alone
+
 ERRAND = "touch begun.txt; while [ ! -e go.txt ]; do sleep 0.05; done; echo fetched"
 
 

@@ -19,6 +19,8 @@ from shared.messages.run_events import id_order
 from tests.scripted_model_server import Say, Script, ScriptedModelServer, Use
 from tests.stack import EventReader, Process, Stack, async_client, model_toml, open_stack
 
+pytestmark = pytest.mark.alone
+
 SEED = 20_260
 RUNS = 6
 CUTS = 100

@@ -16,6 +16,8 @@ from tests.e2e.proofs import check_histories, ends_told, rows
 from tests.scripted_model_server import Asked, Hang, Say, Script, ScriptedModelServer, Step, Tokens, Use
 from tests.stack import Process, Stack, async_client, model_toml, open_stack, wait_until
 
+pytestmark = pytest.mark.alone
+
 DEAR = Tokens(input=1000, output=1000)
 """0.018 at the rates of these tests."""
 

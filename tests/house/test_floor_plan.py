@@ -47,3 +47,10 @@ def test_no_module_is_an_attic() -> None:
     modules = [path for part in CODE for path in (ROOT / part).rglob("*.py")]
     named = {path.relative_to(ROOT) for path in modules if {path.stem, path.parent.name} & ATTICS}
     assert named == set()
+
+
+def test_what_runs_alone_stands_where_the_makefile_looks_for_it() -> None:
+    """Elsewhere neither of its two runs would take it."""
+    marked = {file.parent.name for file in (ROOT / "tests").rglob("test_*.py") if "mark.alone\n" in file.read_text()}
+    assert marked == {"e2e", "chaos"}
+    assert "pytest tests/e2e tests/chaos -m alone" in (ROOT / "Makefile").read_text()
