@@ -70,7 +70,7 @@ async def answered(reply: Awaitable[httpx2.Response], status: int) -> Any:
 
 
 async def test_a_long_message_goes_out_in_its_order_and_once(http: httpx2.AsyncClient, bridge: Bridge) -> None:
-    """Who asks again under the same key is told the same, and the person reads it once."""
+    """Who asks again under the same key is told the same, and the person reads it once. No model stands beside it."""
     await bridge.lead()
     body = {"text": "a" * 4000 + " " + "b" * 10}
     once = {"Idempotency-Key": "good-morning"}
@@ -84,6 +84,8 @@ async def test_a_long_message_goes_out_in_its_order_and_once(http: httpx2.AsyncC
     assert second == first
     assert await answered(http.post(SEND, json=body, headers=once), 200) == first
     await answered(http.post(SEND, json={"text": "other"}, headers=once), 409)
+    (session,) = (await answered(http.get("/api/v1/sessions"), 200))["sessions"]
+    assert (session["contact"], session["model"], session["cost"]) == ("Anna", None, 0)
 
 
 async def test_a_repeat_is_no_new_question(http: httpx2.AsyncClient, bridge: Bridge, database: Database) -> None:

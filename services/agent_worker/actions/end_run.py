@@ -165,14 +165,20 @@ def _account(attempt: Attempt) -> dict[str, Any]:
         # JSON has no decimals; the digits are those of the exact figure in the table of costs.
         "cost": float(attempt.cost),
         "currency": attempt.model.spec.rates.currency,
-        "model": attempt.model.spec.model,
+        "model": attempt.model.spec.model if _asks_a_model(attempt) else None,
         "turns": sum(1 for message in attempt.said if message["role"] == "assistant"),
         "notices": list(attempt.notices),
     }
 
 
-def _session_after(attempt: Attempt) -> tuple[SessionAfter, UUID | None]:
+def _asks_a_model(attempt: Attempt) -> bool:
+    return attempt.claim.kind != "outbound"
+
+
+def _session_after(attempt: Attempt) -> tuple[SessionAfter | None, UUID | None]:
     """The warning at 80 % and the compaction that stands next in line, both in the transaction of the end."""
+    if not _asks_a_model(attempt):
+        return None, None
     manner, session = attempt.desk.manner.compaction, attempt.claim.session
     context = attempt.context_tokens or session.context_tokens
     warn = compaction.warning_due(

@@ -104,3 +104,14 @@ async def test_callers_over_http_fetch_theirs() -> None:
     await room.answer()
     assert list(await room.world.deliveries()) == []
     assert not any(batch.outbound for batch in room.bulletin.batches)
+
+
+async def test_what_somebody_sends_names_no_model() -> None:
+    """None was asked: what the session says of its last model and of its context stays as it was."""
+    room = await Room().open()
+    new = chat_message("The tea is ready.", kind="outbound", source="http")
+    await room.send(new)
+    await room.serve(CHAT)
+    (ending,) = [write.ending for write in room.runs.writes if write.ending is not None]
+    assert ending.session is None
+    assert ending.outcome["model"] is None
