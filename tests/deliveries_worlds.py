@@ -16,6 +16,7 @@ from shared.adapters.postgres.documents import to_json
 from shared.adapters.postgres.fleet import PostgresFleet
 from shared.adapters.postgres.pool import Database
 from shared.domain.delivery import DeliveryKind
+from shared.domain.outgoing_file import OutgoingFile
 from shared.ids import new_id
 from shared.ports.deliveries import Deliveries
 from shared.ports.fleet import Fleet
@@ -59,7 +60,14 @@ class DeliveriesWorld(ABC):
 
     @abstractmethod
     async def put(
-        self, text: str, *, conversation: str = CHAT, ordinal: int = 1, part: int = 1, kind: DeliveryKind = "reply"
+        self,
+        text: str,
+        *,
+        conversation: str = CHAT,
+        ordinal: int = 1,
+        part: int = 1,
+        kind: DeliveryKind = "reply",
+        file: OutgoingFile | None = None,
     ) -> UUID:
         """Add one part, as the end of a run does."""
 
@@ -81,10 +89,17 @@ class InMemoryDeliveriesWorld(DeliveriesWorld):
         self._clock.advance(seconds)
 
     async def put(
-        self, text: str, *, conversation: str = CHAT, ordinal: int = 1, part: int = 1, kind: DeliveryKind = "reply"
+        self,
+        text: str,
+        *,
+        conversation: str = CHAT,
+        ordinal: int = 1,
+        part: int = 1,
+        kind: DeliveryKind = "reply",
+        file: OutgoingFile | None = None,
     ) -> UUID:
         id = new_id()
-        self._deliveries.add(id, conversation, ordinal=ordinal, part=part, kind=kind, text=text)
+        self._deliveries.add(id, conversation, ordinal=ordinal, part=part, kind=kind, text=text, file=file)
         return id
 
     async def stored(self, id: UUID) -> StoredDelivery:
@@ -103,10 +118,17 @@ class PostgresDeliveriesWorld(DeliveriesWorld):
         await asyncio.sleep(seconds)
 
     async def put(
-        self, text: str, *, conversation: str = CHAT, ordinal: int = 1, part: int = 1, kind: DeliveryKind = "reply"
+        self,
+        text: str,
+        *,
+        conversation: str = CHAT,
+        ordinal: int = 1,
+        part: int = 1,
+        kind: DeliveryKind = "reply",
+        file: OutgoingFile | None = None,
     ) -> UUID:
         id = new_id()
-        body = to_json({"text": text})
+        body = to_json(file.body() if file else {"text": text})
         await self._database.rows(INSERT, (id, conversation, "telegram", ordinal, part, kind, body))
         return id
 

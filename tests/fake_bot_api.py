@@ -3,9 +3,10 @@
 import asyncio
 import contextlib
 import json
+import re
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 TOKEN = "123456789:CANARY-tellNobodyThisToken_aaaaaaaa"
@@ -14,6 +15,24 @@ ANNA = 7
 LONGEST_POLL = 30.0
 
 Document = Mapping[str, Any]
+
+UPLOADS = {
+    "sendPhoto": "photo", "sendVoice": "voice", "sendAudio": "audio", "sendVideo": "video", "sendDocument": "document",
+}  # fmt: skip
+"""The methods that bring a file, and the field in which it comes."""
+
+LARGEST_PHOTO = 10 * 1024 * 1024
+LARGEST_UPLOAD = 50 * 1024 * 1024
+IMAGES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"RIFF", b"GIF8")
+
+
+@dataclass(frozen=True, slots=True)
+class Uploaded:
+    """A file as it came in a form."""
+
+    name: str
+    media_type: str
+    data: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +56,8 @@ class Sent:
     text: str
     topic: int | None = None
     button: str | None = None
+    shown_as: str | None = None
+    file: Uploaded | None = None
 
 
 @dataclass(slots=True)
@@ -64,6 +85,11 @@ class FakeBotApi:
     def waiting(self) -> list[int]:
         """Updates that the bot has not confirmed."""
         return [update["update_id"] for update in self._updates]
+
+    def files_of(self, chat: int) -> list[tuple[str | None, str, bytes]]:
+        """What files a chat has seen, in their order: how they are shown, their names and their bytes."""
+        seen = [(message.shown_as, message.file) for message in self.sent if message.chat == chat]
+        return [(shown_as, file.name, file.data) for shown_as, file in seen if file is not None]
 
     def said_to(self, chat: int) -> list[str]:
         """Texts that a chat has seen, in their order."""
@@ -120,10 +146,10 @@ class FakeBotApi:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             while head := await reader.readuntil(b"\r\n\r\n"):
-                method, path, length = _head(head)
+                method, path, length, content_type = _head(head)
                 body = await reader.readexactly(length)
                 self.paths.add(path)
-                answer = await self._answer(method, json.loads(body or b"{}"))
+                answer = await self._answer(method, _order(content_type, body))
                 if answer is None:
                     writer.transport.abort()
                     return
@@ -170,6 +196,8 @@ class FakeBotApi:
                 return await self._get_updates(order)
             case "sendMessage":
                 return await self._send_message(order)
+            case "sendPhoto" | "sendVoice" | "sendAudio" | "sendVideo" | "sendDocument":
+                return await self._send_file(UPLOADS[method], order)
             case "answerCallbackQuery":
                 self.pressed[order["callback_query_id"]] = order.get("text", "")
                 return _good(True)
@@ -196,13 +224,36 @@ class FakeBotApi:
             return 400, {"ok": False, "error_code": 400, "description": "Bad Request: message is empty or too long"}
         rows = order.get("reply_markup", {}).get("inline_keyboard", [])
         button = rows[0][0]["callback_data"] if rows else None
-        await asyncio.sleep(self.slowness / 2)
         message = Sent(len(self.sent) + 1, order["chat_id"], text, order.get("message_thread_id"), button)
+        return await self._show(message, {"text": text})
+
+    async def _send_file(self, shown_as: str, order: Document) -> tuple[int, Any]:
+        """Refuses what Telegram refuses: an upload beyond its size, what is no picture, a caption that is too long."""
+        file, caption = order.get(shown_as), order.get("caption", "")
+        if not isinstance(file, Uploaded):
+            return _no(400, f"Bad Request: there is no {shown_as} in the request")
+        if len(file.data) > LARGEST_UPLOAD:
+            return _no(413, "Request Entity Too Large")
+        if not file.data:
+            return _no(400, "Bad Request: file must be non-empty")
+        if len(caption.encode("utf-16-le")) // 2 > 1024:
+            return _no(400, "Bad Request: message caption is too long")
+        if shown_as == "photo" and len(file.data) > LARGEST_PHOTO:
+            return _no(400, "Bad Request: file is too big for a photo")
+        if shown_as == "photo" and not file.data.startswith(IMAGES):
+            return _no(400, "Bad Request: IMAGE_PROCESS_FAILED")
+        topic = order.get("message_thread_id")
+        message = Sent(len(self.sent) + 1, order["chat_id"], caption, topic, None, shown_as, file)
+        return await self._show(message, {"caption": caption, shown_as: {"file_id": f"file-{message.id}"}})
+
+    async def _show(self, message: Sent, content: Document) -> tuple[int, Any]:
+        await asyncio.sleep(self.slowness / 2)
+        message = replace(message, id=len(self.sent) + 1)
         self.sent.append(message)
         async with self._changed:
             self._changed.notify_all()
         await asyncio.sleep(self.slowness / 2)
-        return _good({"message_id": message.id, "chat": {"id": message.chat}, "text": message.text})
+        return _good({"message_id": message.id, "chat": {"id": message.chat}, **content})
 
 
 @contextlib.asynccontextmanager
@@ -232,11 +283,39 @@ async def fake_bot_api(port: int = 0) -> AsyncIterator[FakeBotApi]:
         await asyncio.gather(*connections, return_exceptions=True)
 
 
-def _head(head: bytes) -> tuple[str, str, int]:
+def _head(head: bytes) -> tuple[str, str, int, str]:
     line, *headers = head.decode("latin-1").split("\r\n")
     path = line.split(" ")[1]
-    named = dict(header.lower().split(": ", 1) for header in headers if ": " in header)
-    return path.rpartition("/")[2], path, int(named.get("content-length", "0"))
+    named = {name.lower(): value for name, colon, value in (header.partition(": ") for header in headers) if colon}
+    length = int(named.get("content-length", "0"))
+    return path.rpartition("/")[2], path, length, named.get("content-type", "")
+
+
+def _order(content_type: str, body: bytes) -> Document:
+    """What is asked, as JSON or as a form; in a form all but files is text, and numbers are written out."""
+    if not content_type.startswith("multipart/form-data; boundary="):
+        order: Document = json.loads(body or b"{}")
+        return order
+    boundary = b"--" + content_type.partition("boundary=")[2].encode()
+    form: dict[str, Any] = {}
+    for part in body.split(boundary)[1:-1]:
+        head, _, data = part.removeprefix(b"\r\n").partition(b"\r\n\r\n")
+        data = data.removesuffix(b"\r\n")
+        lines = head.decode().split("\r\n")
+        named = dict(re.findall(r'(\w+)="([^"]*)"', lines[0]))
+        if "filename" in named:
+            media_type = lines[1].partition(": ")[2] if len(lines) > 1 else ""
+            form[named["name"]] = Uploaded(named["filename"], media_type, data)
+        else:
+            form[named["name"]] = data.decode()
+    for name in ("chat_id", "message_thread_id"):
+        if name in form:
+            form[name] = int(form[name])
+    return form
+
+
+def _no(status: int, why: str) -> tuple[int, Any]:
+    return status, {"ok": False, "error_code": status, "description": why}
 
 
 def _good(result: Any) -> tuple[int, Any]:

@@ -73,6 +73,7 @@ class GoesOut:
     part: int
     kind: str
     text: str
+    file: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +294,10 @@ class InMemoryWorld(World):
         await self._fleet.absolve(worker)
 
     async def deliveries(self) -> Sequence[GoesOut]:
-        rows = [GoesOut(row.run, row.ordinal, row.part, row.kind, row.text) for row in self.tables.deliveries]
+        rows = [
+            GoesOut(row.run, row.ordinal, row.part, row.kind, row.body["text"], row.body.get("file"))
+            for row in self.tables.deliveries
+        ]
         return sorted(rows, key=lambda row: (row.ordinal, row.part))
 
     async def webhooks(self) -> Sequence[Posted]:
@@ -371,7 +375,9 @@ class PostgresWorld(World):
         await self._database.value("select lucyd_absolve(%s)", (worker,))
 
     async def deliveries(self) -> Sequence[GoesOut]:
-        query = "select run, ordinal, part, kind, body ->> 'text' from deliveries order by ordinal, part"
+        query = (
+            "select run, ordinal, part, kind, body ->> 'text', body -> 'file' from deliveries order by ordinal, part"
+        )
         return [GoesOut(*row) for row in await self._database.rows(query)]
 
     async def webhooks(self) -> Sequence[Posted]:

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Protocol
 from uuid import UUID
 
+from services.telegram_bridge.rules.files import FileToSend
 from services.telegram_bridge.rules.place import Place
 from services.telegram_bridge.rules.updates import Button, Update
 from shared.errors import GiveUp, LucydError
@@ -51,6 +52,11 @@ class BotAccount(Introduced, Protocol):
 
     async def send(self, place: Place, text: str, *, button: Button | None = None) -> str:
         """Send one message; its id. Raises ``Refused``, and ``Unclear`` when nobody can say whether it was sent."""
+        ...
+
+    async def send_file(self, place: Place, file: FileToSend) -> str:
+        """Send one file as it is to be shown; its id. Raises as ``send`` does: ``Refused`` also where Telegram can't
+        show it that way."""
         ...
 
     async def answer_press(self, press: str, *, text: str) -> None:

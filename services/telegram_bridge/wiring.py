@@ -22,6 +22,7 @@ from shared.actions.keep_door import Doorkeeper
 from shared.actions.sweep import sweep_for_ever
 from shared.actions.watch_peers import PeerWatch
 from shared.adapters.foundation import Foundation, open_foundation
+from shared.adapters.postgres.blobs import PostgresBlobs
 from shared.adapters.postgres.deliveries import PostgresDeliveries
 from shared.adapters.postgres.fleet import Beat, PostgresFleet, beating
 from shared.adapters.postgres.inbox import PostgresInbox
@@ -105,7 +106,8 @@ class Bridge:
         settings, database, redis = self._settings, self._foundation.database, self._foundation.redis
         me = self._foundation.identity.id
         deliveries = PostgresDeliveries(database, channel=CHANNEL)
-        hand = DeliveriesInHand(Postman(account, deliveries, pulse, self._clock, settings.backoff, self._chance))
+        blobs = PostgresBlobs(database)
+        hand = DeliveriesInHand(Postman(account, deliveries, pulse, self._clock, settings.backoff, self._chance, blobs))
         self._hand = hand
         door = Doorway(
             bot=bot.id,

@@ -104,6 +104,11 @@ def line_of(block: BlobBlock) -> str:
     return block["text"].split("\n", 1)[0]
 
 
+def told_line(block: BlobBlock) -> str:
+    """The same of what we say ourselves: nobody need hear it to know."""
+    return line_of(block).replace(VOICE, "voice message", 1)
+
+
 def _kind(attachment: Attachment, seen: str | None) -> str:
     if attachment.is_voice:
         return VOICE

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from uuid import UUID
 
+from shared.domain.outgoing_file import OutgoingFile, file_of
 from shared.domain.run import RunState
 
 DeliveryKind = Literal["reply", "notice", "question"]
@@ -43,7 +44,8 @@ class Dispatch:
 class Delivery:
     """A delivery in hand. ``attempt`` proves it: each claim raises it, and only its holder may say what became of it.
 
-    ``body`` is ``{"text": ...}``; a notice that offers to send another delivery again has ``again`` as well, its id.
+    ``body`` is ``{"text": ...}``; a notice that offers to send another delivery again has ``again`` as well, its id,
+    and what brings a file has ``file``: its text stands below that.
     """
 
     id: UUID
@@ -57,6 +59,11 @@ class Delivery:
     def text(self) -> str:
         """What the person shall read."""
         return str(self.body.get("text", ""))
+
+    @property
+    def file(self) -> OutgoingFile | None:
+        """The file that it brings."""
+        return file_of(self.body)
 
 
 def parts(text: str, *, limit: int) -> list[str]:

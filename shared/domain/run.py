@@ -8,9 +8,10 @@ from typing import Any, Literal
 from uuid import UUID
 
 from shared.domain.attachment import Attachment, ReadableText, blob_blocks
-from shared.domain.chat import Message
+from shared.domain.chat import BlobBlock, Message
 from shared.domain.child_run import ChildRun
 from shared.domain.money import Usage
+from shared.domain.outgoing_file import OutgoingFile
 
 RunKind = Literal["message", "compact", "reset", "outbound"]
 """``outbound``: a person is told something; no model is asked."""
@@ -31,7 +32,7 @@ run in hand; to end that run and stand first; to be refused."""
 
 WaitReason = Literal["approval", "retry", "child"]
 
-UNDERSTANDS = 4
+UNDERSTANDS = 5
 """The version of run this code can work on; a run that ``needs`` more is left to newer workers."""
 
 
@@ -214,6 +215,7 @@ class Claim:
     """A run in hand, proven by ``epoch``. ``call_id`` is reserved for the next model call (not in stage ``tools``).
 
     ``messages`` are the session's rows from ordinal ``history_from`` on: all that are live, or those beyond a cache.
+    ``attachments`` came with the ``text``.
     """
 
     run: UUID
@@ -247,6 +249,7 @@ class Claim:
     suspected: int = 0
     traceparent: str | None = None
     child: ChildRun | None = None
+    attachments: Sequence[BlobBlock] = ()
 
 
 ClaimRefusal = Literal["nothing", "owned", "fenced", "suspect", "alone"]
@@ -339,7 +342,8 @@ class Compaction:
 class Ending:
     """The one final outcome of a run. ``drop`` takes its rows out of the context (it failed before it did anything).
 
-    ``parts`` are the texts that go out to the channel; ``None`` leaves a failed run to say its reason.
+    ``parts`` are the texts that go out to the channel; ``None`` leaves a failed run to say its reason. ``files`` go out
+    behind them.
     """
 
     state: RunState
@@ -350,6 +354,7 @@ class Ending:
     compact: UUID | None = None
     compaction: Compaction | None = None
     parts: Sequence[str] | None = None
+    files: Sequence[OutgoingFile] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from shared.domain.delivery import IN_DOUBT, Delivery
+from shared.domain.outgoing_file import OutgoingFile
 from shared.ids import new_id
 from tests.deliveries_worlds import CHAT, DeliveriesWorld, InMemoryDeliveriesWorld, PostgresDeliveriesWorld
 
@@ -72,6 +73,14 @@ async def test_what_is_claimed_comes_as_it_was_put_in(world: DeliveriesWorld) ->
     stored = await world.stored(id)
     assert (stored.state, stored.external_id) == ("sent", "99")
     assert list(await me.claims()) == []
+
+
+async def test_what_brings_a_file_names_it(world: DeliveriesWorld) -> None:
+    """The bytes are read by whoever sends them."""
+    file = OutgoingFile(new_id(), "cat.png", "image/png", 1700, "photo", "A cat.")
+    await world.put("", file=file)
+    claimed = await (await leader(world)).claims_one()
+    assert (claimed.file, claimed.text) == (file, "A cat.")
 
 
 async def test_a_conversation_is_sent_in_its_order_one_after_the_other(world: DeliveriesWorld) -> None:

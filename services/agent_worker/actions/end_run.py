@@ -15,9 +15,11 @@ from services.agent_worker.rules import compaction
 from services.agent_worker.rules.history import closing_rows, unanswered_results
 from services.agent_worker.rules.run_loop import EMPTY_NOTICE, Finish, Reply, compose_reply
 from services.agent_worker.rules.silence import is_silent
-from shared.domain.chat import Message
+from shared.domain.attachment import is_voice, told_line
+from shared.domain.chat import BlobBlock, Message
 from shared.domain.delivery import is_carried
 from shared.domain.delivery import parts as in_parts
+from shared.domain.outgoing_file import OutgoingFile, fits_below, outgoing
 from shared.domain.run import Ending, RunState, SessionAfter, Settlement, Stored, Write
 from shared.ids import new_id
 from shared.messages.run_events import terminal_id
@@ -76,11 +78,19 @@ async def end_stopped(attempt: Attempt, reason: str) -> bool:
     )
 
 
-async def end_with_words(attempt: Attempt, text: str) -> bool:
-    """End the run with words that are given, and that no model was asked for."""
-    parts = in_parts(text, limit=attempt.desk.manner.part_limit) if is_carried(attempt.claim.channel) else ()
-    said: Message = {"role": "assistant", "text": text}
-    return await _end(attempt, "done", [said], None, {"reply": text, "silent": False}, parts=parts)
+async def end_with_words(attempt: Attempt, text: str, attachments: Sequence[BlobBlock] = ()) -> bool:
+    """End the run with words that are given, and that no model was asked for, and with what comes with them.
+
+    A text that fits stands below the file it comes with, if that is one only; else the files follow it. The session
+    remembers each file by a line.
+    """
+    caption = text if len(attachments) == 1 and fits_below(text) else ""
+    files = [outgoing(block, is_voice=is_voice(block), caption=caption) for block in attachments]
+    carried = is_carried(attempt.claim.channel)
+    parts = in_parts(text, limit=attempt.desk.manner.part_limit) if carried and not caption else ()
+    words = [text] * bool(text) + [told_line(each) for each in attachments]
+    said: Message = {"role": "assistant", "text": "\n".join(words)}
+    return await _end(attempt, "done", [said], None, {"reply": text, "silent": False}, parts=parts, files=files)
 
 
 async def _end(
@@ -92,6 +102,7 @@ async def _end(
     *,
     drop: bool = False,
     parts: Sequence[str] | None = None,
+    files: Sequence[OutgoingFile] = (),
 ) -> bool:
     claim = attempt.claim
     outcome = {**said, **_account(attempt), "state": state}
@@ -108,7 +119,9 @@ async def _end(
             results=attempt.results,
             told=attempt.teller.told(),
             unbegun=attempt.unbegun,
-            ending=Ending(state, outcome, terminal, session=session, drop=drop, compact=compact, parts=parts),
+            ending=Ending(
+                state, outcome, terminal, session=session, drop=drop, compact=compact, parts=parts, files=files
+            ),
         )
     )
     tell_end(attempt, stored, terminal, outcome)

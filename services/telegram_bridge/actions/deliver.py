@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from uuid import UUID
@@ -13,11 +13,14 @@ import structlog
 
 from services.telegram_bridge.ports import BotAccount, Pulse, Refused, TokenRefused, Unclear
 from services.telegram_bridge.rules.backoff import Backoff
+from services.telegram_bridge.rules.files import file_to_send
 from services.telegram_bridge.rules.message import again_data
-from services.telegram_bridge.rules.place import place_of
+from services.telegram_bridge.rules.place import Place, place_of
 from services.telegram_bridge.rules.updates import Button
 from shared.domain.delivery import SEND_AGAIN, Delivery
+from shared.domain.outgoing_file import LARGEST_FILE, OutgoingFile
 from shared.errors import TryLater
+from shared.ports.blobs import Blobs
 from shared.ports.bus import Outbound
 from shared.ports.clock import Clock
 from shared.ports.deliveries import Deliveries
@@ -25,6 +28,9 @@ from shared.ports.deliveries import Deliveries
 log = structlog.get_logger(__name__)
 
 AT_ONCE = 16
+UPLOADS_AT_ONCE = 3
+"""Each may be tens of megabytes."""
+
 LOOK_EVERY = timedelta(seconds=1)
 FRESH = timedelta(seconds=4)
 """An older beat may be the last one that counted: peers fence after six seconds."""
@@ -46,6 +52,8 @@ class Postman:
     clock: Clock
     backoff: Backoff
     chance: random.Random
+    blobs: Blobs
+    uploads: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(UPLOADS_AT_ONCE))
 
 
 class DeliveriesInHand:
@@ -138,13 +146,11 @@ async def send_delivery(delivery: Delivery, postman: Postman) -> Settling:
     """Send one delivery, once; how to settle it."""
     deliveries = postman.deliveries
     place = place_of(delivery.conversation)
-    if place is None or not delivery.text.strip():
+    if place is None or not (delivery.file or delivery.text.strip()):
         return partial(deliveries.fail, delivery, reason="there is nothing to send, or nowhere to send it")
-    button = Button(SEND_AGAIN, again_data(delivery.id)) if "again" in delivery.body else None
-    await wait_for_beat(postman)
     told = {"delivery": str(delivery.id), "run": str(delivery.run) if delivery.run else None}
     try:
-        message = await postman.account.send(place, delivery.text, button=button)
+        message = await _sent_to(place, delivery, postman)
     except TokenRefused as fault:
         log.error("delivery_put_off", **told, reason=str(fault))  # noqa: TRY400 - a traceback would say nothing more
         return partial(deliveries.put_off, delivery, after=TOKEN_PAUSE, reason=str(fault))
@@ -160,6 +166,35 @@ async def send_delivery(delivery: Delivery, postman: Postman) -> Settling:
         return partial(deliveries.doubt, delivery, reason=str(fault))
     log.info("delivery_sent", **told, attempt=delivery.attempt)
     return partial(deliveries.sent, delivery, external_id=message)
+
+
+async def _sent_to(place: Place, delivery: Delivery, postman: Postman) -> str:
+    """Send it; the number it has there. Raises as ``BotAccount.send`` does."""
+    file = delivery.file
+    if file is not None:
+        async with postman.uploads:
+            return await _file_sent_to(place, file, postman)
+    button = Button(SEND_AGAIN, again_data(delivery.id)) if "again" in delivery.body else None
+    await wait_for_beat(postman)
+    return await postman.account.send(place, delivery.text, button=button)
+
+
+async def _file_sent_to(place: Place, file: OutgoingFile, postman: Postman) -> str:
+    data = (await postman.blobs.load([file.blob])).get(file.blob)
+    if data is None:
+        raise Refused("the file is no longer kept")
+    sending = file_to_send(file, data)
+    if sending is None:
+        raise Refused(f"the file is larger than {LARGEST_FILE} bytes")
+    await wait_for_beat(postman)
+    try:
+        return await postman.account.send_file(place, sending)
+    except Refused as fault:  # only a clear no is that: nothing was sent
+        if sending.shown_as == "document":
+            raise
+        log.info("sent_as_a_document", asked=sending.shown_as, reason=str(fault))
+    await wait_for_beat(postman)
+    return await postman.account.send_file(place, replace(sending, shown_as="document"))
 
 
 async def _insist(settle: Settling, clock: Clock) -> None:

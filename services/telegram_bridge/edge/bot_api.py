@@ -18,8 +18,10 @@ import orjson
 
 from services.telegram_bridge.edge.update_wire import read_updates
 from services.telegram_bridge.ports import Bot, Refused, TokenRefused, Unclear
+from services.telegram_bridge.rules.files import FileToSend
 from services.telegram_bridge.rules.place import Place
 from services.telegram_bridge.rules.updates import Button, Update
+from shared.domain.outgoing_file import ShownAs
 from shared.errors import TryLater
 
 LARGEST_ANSWER = 16 * 1024 * 1024
@@ -34,6 +36,19 @@ BEYOND_THE_POLL = timedelta(seconds=15)
 
 NOT_BEGUN = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.InvalidURL)
 """Faults before the first byte of a request left this machine."""
+
+
+METHODS: Mapping[ShownAs, str] = {
+    "photo": "sendPhoto",
+    "voice": "sendVoice",
+    "audio": "sendAudio",
+    "video": "sendVideo",
+    "document": "sendDocument",
+}
+UPLOAD = timedelta(seconds=180)
+"""How long a call with a file may take at least: 50 MB over a line of 2.5 Mbit/s."""
+
+Files = Mapping[str, tuple[str, bytes, str]]
 
 
 class _NotReached(Exception):
@@ -88,10 +103,19 @@ class BotApi:
             message["message_thread_id"] = place.topic
         if button is not None:
             message["reply_markup"] = {"inline_keyboard": [[{"text": button.label, "callback_data": button.data}]]}
-        match await self._do("sendMessage", message):
-            case {"message_id": int(number)}:
-                return str(number)
-        return ""  # it says that it has it, but not under which number
+        return _number_of(await self._do("sendMessage", message))
+
+    async def send_file(self, place: Place, file: FileToSend) -> str:
+        """See ``BotAccount.send_file``."""
+        fields = {"chat_id": str(place.chat)}
+        if place.topic is not None:
+            fields["message_thread_id"] = str(place.topic)
+        if file.caption:
+            fields["caption"] = file.caption
+        if file.shown_as == "document":
+            fields["disable_content_type_detection"] = "true"
+        uploaded = {file.shown_as: (file.name, file.data, file.media_type)}
+        return _number_of(await self._do(METHODS[file.shown_as], fields, uploaded))
 
     async def answer_press(self, press: str, *, text: str) -> None:
         """See ``BotAccount.answer_press``."""
@@ -105,10 +129,11 @@ class BotApi:
             reason = str(fault)
         raise TryLater(f"Telegram can't be reached ({reason})")
 
-    async def _do(self, method: str, order: Mapping[str, Any]) -> Any:
+    async def _do(self, method: str, order: Mapping[str, Any], files: Files | None = None) -> Any:
         """The result of what must not be done twice."""
+        timeout = max(self._timeout, UPLOAD) if files else self._timeout
         try:
-            return _outcome(await self._answer(method, order, self._timeout))
+            return _outcome(await self._answer(method, order, timeout, files))
         except _NotReached as fault:
             reached, reason = False, str(fault)
         except _CutOff as fault:
@@ -117,11 +142,14 @@ class BotApi:
             raise Unclear(f"no answer ({reason})")
         raise TryLater(f"Telegram can't be reached ({reason})")
 
-    async def _answer(self, method: str, document: Mapping[str, Any], timeout: timedelta) -> "_Answer":
+    async def _answer(
+        self, method: str, document: Mapping[str, Any], timeout: timedelta, files: Files | None = None
+    ) -> "_Answer":
         begun, reason = True, ""
+        body_of: dict[str, Any] = {"json": document} if files is None else {"data": document, "files": files}
         try:
             async with asyncio.timeout(timeout.total_seconds()):
-                async with self._client.stream("POST", f"{self._root}/{method}", json=document) as response:
+                async with self._client.stream("POST", f"{self._root}/{method}", **body_of) as response:
                     body = bytearray()
                     async for piece in response.aiter_bytes():
                         body += piece
@@ -147,6 +175,13 @@ class _Answer:
         except ValueError:
             found = _leniently(self.body)
         return found if isinstance(found, dict) else {}
+
+
+def _number_of(result: Any) -> str:
+    match result:
+        case {"message_id": int(number)}:
+            return str(number)
+    return ""  # it says that it has it, but not under which number
 
 
 def _leniently(body: bytes) -> Any:

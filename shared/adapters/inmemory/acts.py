@@ -26,7 +26,8 @@ class InMemoryActs:
             raise LostClaim(act.conversation)
         effect = tables.effects[act.run, act.step, act.call_index]
         if effect.state == "intended" and effect.result is None:
-            context = {"key": f"{act.run}:{act.step}:{act.call_index}", "conversation": act.conversation}
+            key = f"{act.run}:{act.step}:{act.call_index}"
+            context = {"key": key, "run": str(act.run), "conversation": act.conversation}
             said = as_json(self._doing[act.name](context, act.arguments))
             content = f"Error: {said['error']}" if "error" in said else said.get("text", "")
             effect.state = "intended" if "open" in said else "done"

@@ -230,6 +230,7 @@ def _brief(tables: Tables, conversation: ConversationRow, run: RunRow, session: 
         suspected=run.suspected,
         traceparent=run.traceparent,
         child=child_of(run.message),
+        attachments=as_json(run.message.get("attachments", ())),
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from shared.adapters.inmemory.rows import DeliveryMade, RunRow, WebhookMade
 from shared.adapters.inmemory.tables import Tables, as_json
 from shared.domain.chat import AssistantMessage, ToolResultsMessage
+from shared.domain.outgoing_file import OutgoingFile
 from shared.domain.run import RunState
 from shared.messages.run_events import terminal_id
 
@@ -26,16 +27,22 @@ def conclude(
     *,
     terminal: str,
     parts: Sequence[str] | None = None,
+    files: Sequence[OutgoingFile] = (),
 ) -> dict[str, Any]:
     """End a run and make all that goes out because of it; the outcome as it is stored.
 
-    What is still merely intended is in doubt from here on, and that is said. ``parts`` are the texts for the channel;
-    ``None``: the reason, when there is one to tell.
+    What is still merely intended is in doubt from here on, and that is said. ``parts`` are the texts for the channel,
+    ``files`` go behind them; ``None``: the reason, when there is one to tell.
     """
     stored: dict[str, Any] = as_json(outcome)
     doubts = _doubt(tables, run)
     if doubts:
         stored["notices"] = [*stored.get("notices", ()), *doubts]
+    sent = tables.reply_files.get(run.id, []) if state != "cancelled" else []
+    if sent:
+        stored["attachments"] = [
+            {"filename": file["name"], "content_type": file["media_type"], "size": file["size"]} for file in sent
+        ]
     run.state, run.outcome, run.terminal, run.finished_at = state, stored, terminal, tables.clock.now()
     run.wait_reason = run.wake_at = None
     for asked in tables.pending(run.id):
@@ -46,7 +53,8 @@ def conclude(
     if parts is None:
         tells = run.kind == "message" and state in {"failed", "dead"} and "error" in stored
         parts = [stored["error"]] if tells else []
-    add_parts(tables, run, "reply", [*parts, *doubts])
+    brought = [{"text": "", "file": file} for file in sent]
+    add_parts(tables, run, "reply", [*parts, *(file.body() for file in files), *doubts, *brought])
     for row in ended:
         if row.webhook is not None:
             tables.webhooks.append(WebhookMade(row.id, row.webhook, _webhook_body(run, row)))
@@ -71,14 +79,15 @@ def end_from_outside(tables: Tables, run: RunRow, state: RunState, reason: str) 
     return conclude(tables, run, state, outcome, terminal=terminal_id(run.epoch))
 
 
-def add_parts(tables: Tables, run: RunRow, kind: Any, parts: Sequence[str]) -> None:
-    """Put texts in the line of what goes out, behind those that the run has said before."""
+def add_parts(tables: Tables, run: RunRow, kind: Any, parts: Sequence[str | Mapping[str, Any]]) -> None:
+    """Put texts and files in the line of what goes out, behind those that the run has said before."""
     channel = tables.conversations[run.conversation].channel
     if not is_carried(channel):
         return
     before = sum(row.run == run.id for row in tables.deliveries)
-    for part, text in enumerate(parts, before + 1):
-        tables.deliveries.append(DeliveryMade(run.id, run.conversation, channel, run.ordinal, part, kind, text))
+    for number, part in enumerate(parts, before + 1):
+        body = {"text": part} if isinstance(part, str) else as_json(part)
+        tables.deliveries.append(DeliveryMade(run.id, run.conversation, channel, run.ordinal, number, kind, body))
 
 
 def _doubt(tables: Tables, run: RunRow) -> list[str]:
@@ -117,6 +126,7 @@ def _webhook_body(leader: RunRow, run: RunRow) -> Mapping[str, Any]:
         "state": leader.state,
         "error": outcome.get("error"),
         "notices": outcome.get("notices") or None,
+        "attachments": outcome.get("attachments"),
         "notify_meta": run.message.get("notify_meta"),
     }
     told: Mapping[str, Any] = as_json({name: value for name, value in body.items() if value is not None})

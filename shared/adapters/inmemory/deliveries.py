@@ -9,6 +9,7 @@ from uuid import UUID
 
 from shared.adapters.inmemory.tables import LIVING, Tables, as_json
 from shared.domain.delivery import BRIDGE_DIED, IN_DOUBT, Delivery, DeliveryKind, DeliveryState
+from shared.domain.outgoing_file import OutgoingFile
 from shared.ports.deliveries import Again
 
 
@@ -39,9 +40,20 @@ class InMemoryDeliveries:
         self.rows: dict[UUID, DeliveryRow] = {}
         self._leader: tuple[UUID, int] | None = None
 
-    def add(self, id: UUID, conversation: str, *, ordinal: int, part: int, kind: DeliveryKind, text: str) -> None:
-        """Put in one part, as the end of a run does."""
-        self.rows[id] = DeliveryRow(id, conversation, ordinal, part, kind, {"text": text}, self._tables.clock.now())
+    def add(
+        self,
+        id: UUID,
+        conversation: str,
+        *,
+        ordinal: int,
+        part: int,
+        kind: DeliveryKind,
+        text: str,
+        file: OutgoingFile | None = None,
+    ) -> None:
+        """Put in one part, as the end of a run does: a text, or a ``file``."""
+        body = file.body() if file else {"text": text}
+        self.rows[id] = DeliveryRow(id, conversation, ordinal, part, kind, body, self._tables.clock.now())
 
     async def lead(self, bridge: UUID) -> int | None:
         """See ``Deliveries.lead``."""

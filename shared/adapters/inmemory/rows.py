@@ -147,6 +147,7 @@ class ReservationRow:
     worst_case: Decimal
     currency: str
     settled: bool = False
+    let_through: bool = False
 
 
 @dataclass(slots=True)
@@ -193,7 +194,7 @@ class DeliveryMade:
     ordinal: int
     part: int
     kind: Literal["reply", "question"]
-    text: str
+    body: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

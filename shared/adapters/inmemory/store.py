@@ -153,7 +153,9 @@ def _take_in(tables: Tables, session: UUID, run: RunRow, row: RunRow) -> UserMes
 def _end(tables: Tables, conversation: ConversationRow, run: RunRow, ending: Ending) -> Stored:
     if ending.drop:
         tables.drop(run.id)
-    conclude(tables, run, ending.state, ending.outcome, terminal=ending.terminal, parts=ending.parts)
+    conclude(
+        tables, run, ending.state, ending.outcome, terminal=ending.terminal, parts=ending.parts, files=ending.files
+    )
     if run.session is not None:
         _leave_session(tables, run.session, ending.session, ending.compaction)
     waits = any(waiting.kind == "compact" for waiting in tables.line(conversation.key))

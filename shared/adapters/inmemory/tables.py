@@ -67,6 +67,8 @@ class Tables:
     webhooks: list[WebhookMade] = field(default_factory=list)
     blobs: dict[UUID, BlobRow] = field(default_factory=dict)
     children: dict[UUID, ChildRow] = field(default_factory=dict)
+    reply_files: dict[UUID, list[dict[str, Any]]] = field(default_factory=dict)
+    """By run, in the order in which they were sent."""
 
     def line(self, conversation: str) -> list[RunRow]:
         """The open runs of a conversation: what was begun, then what interrupts, then the oldest."""

@@ -10,7 +10,7 @@ from shared.domain.delivery import BRIDGE_DIED, IN_DOUBT, Delivery
 from shared.ports.deliveries import Again
 
 LEAD = "select lucyd_lead_channel(%s, %s)"
-CLAIM = "select lucyd_deliveries_claim(%s, %s, %s, %s, %s)"
+CLAIM = "select lucyd_deliveries_claim_2(%s, %s, %s, %s, %s, true)"
 SENT = "select lucyd_delivery_sent(%s, %s, %s)"
 PUT_OFF = "select lucyd_delivery_put_off(%s, %s, %s, %s)"
 FAILED = "select lucyd_delivery_failed(%s, %s, %s)"

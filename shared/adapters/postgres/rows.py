@@ -111,7 +111,7 @@ def _ending_document(ending: Ending) -> dict[str, Any]:
         "drop": ending.drop,
     }
     if ending.parts is not None:
-        document["parts"] = list(ending.parts)
+        document["parts"] = [*ending.parts, *(file.body() for file in ending.files)]
     if ending.session is not None:
         document["session"] = {
             "context_tokens": ending.session.context_tokens,

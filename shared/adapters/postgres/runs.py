@@ -295,6 +295,7 @@ def _claim(conversation: str, call_id: UUID, row: Mapping[str, Any]) -> Claim:
         suspected=run["suspected"],
         traceparent=run["traceparent"],
         child=child_of(run["message"]),
+        attachments=run["message"].get("attachments", ()),
     )
 
 

@@ -59,12 +59,15 @@ with gone as (
        and not exists (select 1 from conversations c where c.owner = w.id) limit %s)) returning 1
 ) select count(*) from gone
 """
-# Before their runs, and a few at a time: each may be megabytes.
+# Before their runs, and a few at a time: each may be megabytes. What somebody may yet be sent is kept.
 BLOBS = """
 with gone as (
   delete from blobs where id = any (array
     (select b.id from blobs b join runs r on r.id = b.run
-     where b.created_at < now() - %s and r.finished_at < now() - %s order by b.created_at limit %s)) returning 1
+     where b.created_at < now() - %s and r.finished_at < now() - %s
+       and not exists (select 1 from deliveries d where d.body #>> '{file,blob}' = b.id::text and d.body ? 'file'
+                       and d.state not in ('sent', 'dropped'))
+     order by b.created_at limit %s)) returning 1
 ) select count(*) from gone
 """
 # Ids are UUIDv7 and begin with the milliseconds of their making, so the primary key finds old runs by age.

@@ -12,7 +12,9 @@ import pytest
 
 from shared.adapters.postgres.pool import Database
 from shared.domain.delivery import IN_DOUBT
-from tests.deliveries_worlds import PostgresDeliveriesWorld
+from shared.domain.outgoing_file import OutgoingFile
+from shared.ids import new_id
+from tests.deliveries_worlds import CHAT, PostgresDeliveriesWorld
 from tests.fake_bot_api import ANNA, BOT, TOKEN, FakeBotApi, Fault, fake_bot_api
 from tests.integration.services.service_process import Running, Surroundings, started, until
 
@@ -451,3 +453,48 @@ async def test_a_person_writes_and_the_agent_answers(
         assert len(seen) > 1
         assert all(len(part) <= 40 for part in seen)
         assert "".join("".join(seen).split()).startswith("".join(reply.split()))
+
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+async def put_file(database: Database, world: PostgresDeliveriesWorld, data: bytes, *, part: int) -> None:
+    """A photo that is to go out, whose bytes are in Postgres."""
+    run, blob = new_id(), new_id()
+    await database.rows(
+        "insert into conversations (key, channel, principal, contact) values (%s, 'telegram', 'me', 'Anna')"
+        " on conflict do nothing",
+        (CHAT,),
+    )
+    await database.rows(
+        "insert into runs (id, conversation, ordinal, kind, state, source, tier, principal, sender, message,"
+        " deadline_at) values (%s, %s, %s, 'outbound', 'done', 'http', 'full', 'me', 'me', '{}', now())",
+        (run, CHAT, part),
+    )
+    await database.rows("select lucyd_keep_blob(%s, %s, 'image/png', 'Mimi.png', false, %b)", (blob, run, data))
+    await world.put("", part=part, file=OutgoingFile(blob, "Mimi.png", "image/png", len(data), "photo", f"Mimi {part}"))
+
+
+async def test_files_go_out_in_their_order_and_once(
+    surroundings: Surroundings, telegram: FakeBotApi, database: Database, world: PostgresDeliveriesWorld
+) -> None:
+    """Put off when Telegram says so, as a document where it refuses a photo, and in doubt when the line is cut."""
+    await world.put("Look.")
+    await put_file(database, world, PNG * 200_000, part=2)
+    await put_file(database, world, b"no picture", part=3)
+    await put_file(database, world, PNG, part=4)
+    await world.put("That is all.", part=5)
+    telegram.fail("sendPhoto", Fault("answer", status=429, seconds=1))
+    async with started("telegram_bridge", surroundings, **settings(telegram)) as bridge:
+        await leads(bridge)
+        await until_states(database, bridge, sent=5)
+        assert telegram.said_to(ANNA) == ["Look.", "Mimi 2", "Mimi 3", "Mimi 4", "That is all."]
+        assert telegram.files_of(ANNA) == [
+            ("photo", "Mimi.png", PNG * 200_000), ("document", "Mimi.png", b"no picture"), ("photo", "Mimi.png", PNG)
+        ]  # fmt: skip
+        telegram.fail("sendPhoto", Fault("cut", done=True))
+        await put_file(database, world, PNG, part=6)
+        await until_states(database, bridge, sent=6, in_doubt=1)  # the notice, too
+        assert telegram.said_to(ANNA)[5:] == ["Mimi 6", IN_DOUBT]
+        assert await bridge.stop() == 0
+        assert "Mimi" not in bridge.said()

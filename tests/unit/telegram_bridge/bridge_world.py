@@ -9,16 +9,20 @@ from services.telegram_bridge.actions.deliver import DeliveriesInHand, Postman
 from services.telegram_bridge.actions.take_updates import Doorway
 from services.telegram_bridge.ports import Bot
 from services.telegram_bridge.rules.backoff import Backoff
+from services.telegram_bridge.rules.files import FileToSend
 from services.telegram_bridge.rules.message import Manner
 from services.telegram_bridge.rules.people import People
 from services.telegram_bridge.rules.place import Place
 from services.telegram_bridge.rules.updates import Button, TextMessage, Update
+from shared.adapters.inmemory.blobs import InMemoryBlobs
 from shared.adapters.inmemory.bus import InMemoryBus
 from shared.adapters.inmemory.clock import ManualClock
 from shared.adapters.inmemory.deliveries import InMemoryDeliveries
 from shared.adapters.inmemory.fleet import InMemoryFleet
 from shared.adapters.inmemory.inbox import InMemoryInbox
+from shared.adapters.inmemory.rows import BlobRow
 from shared.adapters.inmemory.tables import Tables
+from shared.domain.outgoing_file import OutgoingFile, ShownAs
 from shared.ids import new_id
 from tests.builders import identity
 
@@ -45,6 +49,7 @@ class HandTelegram:
         self.batches: list[Sequence[Update] | Exception] = []
         self.offsets: list[int | None] = []
         self.sent: list[tuple[Place, str, Button | None]] = []
+        self.files: list[tuple[Place, FileToSend]] = []
         self.faults: list[Exception] = []
         self.answered: list[tuple[str, str]] = []
 
@@ -63,6 +68,12 @@ class HandTelegram:
             raise self.faults.pop(0)
         self.sent.append((place, text, button))
         return str(len(self.sent))
+
+    async def send_file(self, place: Place, file: FileToSend) -> str:
+        if self.faults:
+            raise self.faults.pop(0)
+        self.files.append((place, file))
+        return str(len(self.files))
 
     async def answer_press(self, press: str, *, text: str) -> None:
         self.answered.append((press, text))
@@ -102,7 +113,9 @@ class BridgeWorld:
         self.bus = InMemoryBus(self.clock)
         self.pulse = HandPulse(self.clock)
         chance = random.Random(1)  # noqa: S311 - spreads waits
-        self.postman = Postman(self.telegram, self.deliveries, self.pulse, self.clock, BACKOFF, chance)
+        self.postman = Postman(
+            self.telegram, self.deliveries, self.pulse, self.clock, BACKOFF, chance, InMemoryBlobs(self.tables)
+        )
         self.hand = DeliveriesInHand(self.postman)
         self.nudged = 0
         self.door = Doorway(
@@ -133,6 +146,15 @@ class BridgeWorld:
         """Something to be sent."""
         id = new_id()
         self.deliveries.add(id, conversation, ordinal=1, part=part, kind="reply", text=text)
+        return id
+
+    def due_file(self, data: bytes | None, *, shown_as: ShownAs = "photo", caption: str = "") -> UUID:
+        """A file to be sent; ``None``: its bytes are gone."""
+        id, blob = new_id(), new_id()
+        if data is not None:
+            self.tables.blobs[blob] = BlobRow(blob, new_id(), data)
+        file = OutgoingFile(blob, "cat.png", "image/png", len(data or b""), shown_as, caption)
+        self.deliveries.add(id, "telegram:7", ordinal=1, part=1, kind="reply", text="", file=file)
         return id
 
     def texts(self) -> list[str]:

@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 from services.telegram_bridge.edge.bot_api import BotApi, open_bot_api
 from services.telegram_bridge.edge.update_wire import read_updates
 from services.telegram_bridge.ports import Refused, TokenRefused, Unclear
+from services.telegram_bridge.rules.files import FileToSend
 from services.telegram_bridge.rules.people import People
 from services.telegram_bridge.rules.place import Place, place_of
 from services.telegram_bridge.rules.updates import ButtonPressed, OtherMessage, PassedOver, TextMessage
+from shared.domain.outgoing_file import ShownAs
 from shared.errors import TryLater
-from tests.fake_bot_api import TOKEN, Fault, fake_bot_api
+from tests.fake_bot_api import TOKEN, Fault, Uploaded, fake_bot_api
 
 SOON = timedelta(seconds=0.5)
 PERSON = {"id": 7, "is_bot": False, "first_name": "Anna", "username": "anna_b"}
@@ -159,3 +161,52 @@ def test_people_are_known_by_number_and_called_by_name() -> None:
     assert people.label(8, username="", first_name=" An\x00na\ud800\n ") == "An na"
     assert people.label(8, username="", first_name="\x00") == "8"
     assert len(people.label(8, username="a" * 500, first_name="")) == 64
+
+
+PNG = b"\x89PNG\r\n\x1a\n\r\n--\0\xff"
+METHODS: dict[ShownAs, str] = {
+    "photo": "sendPhoto", "voice": "sendVoice", "audio": "sendAudio", "video": "sendVideo", "document": "sendDocument",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("shown_as", list(METHODS))
+async def test_a_file_goes_as_a_form_with_all_its_bytes(shown_as: ShownAs) -> None:
+    """Each kind has a method of its own; names and captions may be of any writing."""
+    file = FileToSend('schöne "Katze".png', "image/png", shown_as, "Schön: 🐈", PNG)
+    async with fake_bot_api() as telegram, open_bot_api(telegram.url, TOKEN, timeout=SOON, connect_timeout=SOON) as api:
+        assert await api.send_file(Place(-7, 3), file) == "1"
+        assert telegram.calls == [METHODS[shown_as]]
+        (sent,) = telegram.sent
+    assert (sent.chat, sent.topic, sent.text, sent.shown_as) == (-7, 3, file.caption, shown_as)
+    assert sent.file == Uploaded("schöne %22Katze%22.png", "image/png", PNG)
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [
+        (Fault("answer", status=429, seconds=3), TryLater),
+        (Fault("answer", status=400), Refused),
+        (Fault("answer", status=413), Refused),
+        (Fault("answer", status=413, document={"a": "proxy"}), TryLater),
+        (Fault("answer", status=401), TokenRefused),
+        (Fault("cut"), Unclear),
+        (Fault("cut", done=True), Unclear),
+    ],
+)
+async def test_of_a_file_too_only_a_clear_no_means_that_nothing_was_sent(fault: Fault, error: type[Exception]) -> None:
+    """As of a text."""
+    file = FileToSend("cat.png", "image/png", "photo", "", PNG)
+    async with fake_bot_api() as telegram, open_bot_api(telegram.url, TOKEN, timeout=SOON, connect_timeout=SOON) as api:
+        telegram.fail("sendPhoto", fault)
+        with pytest.raises(error) as caught:
+            await api.send_file(Place(7), file)
+        assert "CANARY" not in repr(caught.value) + repr(caught.value.__context__)
+        assert len(telegram.sent) == int(fault.done)
+
+
+async def test_what_is_no_picture_is_refused_as_a_photo() -> None:
+    """So says Telegram once it has looked at the bytes."""
+    file = FileToSend("cat.png", "image/png", "photo", "", b"no cat")
+    async with fake_bot_api() as telegram, open_bot_api(telegram.url, TOKEN, timeout=SOON, connect_timeout=SOON) as api:
+        with pytest.raises(Refused, match="IMAGE_PROCESS_FAILED"):
+            await api.send_file(Place(7), file)

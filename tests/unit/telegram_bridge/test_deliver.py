@@ -8,10 +8,13 @@ import pytest
 
 from services.telegram_bridge.actions.deliver import send_delivery
 from services.telegram_bridge.ports import Refused, TokenRefused, Unclear
+from services.telegram_bridge.rules.files import FileToSend, file_to_send
 from services.telegram_bridge.rules.place import Place
 from services.telegram_bridge.rules.updates import Button
 from shared.domain.delivery import IN_DOUBT
+from shared.domain.outgoing_file import LARGEST_FILE, LARGEST_PHOTO, OutgoingFile
 from shared.errors import TryLater
+from shared.ids import new_id
 from tests.unit.telegram_bridge.bridge_world import BridgeWorld
 
 
@@ -138,3 +141,73 @@ async def test_a_fault_nobody_thought_of_ends_the_process_and_leaves_a_doubt() -
     sending.cancel()
     await asyncio.gather(sending, return_exceptions=True)
     assert world.deliveries.rows[id].state == "sending"
+
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+async def test_a_file_is_read_and_sent_as_it_is_to_be_shown() -> None:
+    """Its bytes are nowhere but in the store until then."""
+    world = BridgeWorld()
+    id = world.due_file(PNG, caption="A cat.")
+    await send_next(world, *await world.bridge())
+    assert world.telegram.files == [(Place(7), FileToSend("cat.png", "image/png", "photo", "A cat.", PNG))]
+    assert (world.deliveries.rows[id].state, world.deliveries.rows[id].external_id) == ("sent", "1")
+
+
+@pytest.mark.parametrize(
+    ("fault", "state"),
+    [
+        (TryLater("slow", after=30), "pending"),
+        (TokenRefused("no"), "pending"),
+        (Unclear("cut"), "in_doubt"),
+    ],
+)
+async def test_only_a_refusal_makes_a_document_of_a_photo(fault: Exception, state: str) -> None:
+    """After anything else it may stand in the chat already, or may yet be shown as it should."""
+    world = BridgeWorld()
+    id = world.due_file(PNG)
+    world.telegram.faults = [fault]
+    await send_next(world, *await world.bridge())
+    assert (world.deliveries.rows[id].state, world.telegram.files) == (state, [])
+
+
+async def test_a_photo_that_is_refused_goes_as_a_document() -> None:
+    """A clear no says that nobody has seen it."""
+    world = BridgeWorld()
+    id = world.due_file(PNG, caption="A cat.")
+    world.telegram.faults = [Refused("400 Bad Request: PHOTO_INVALID_DIMENSIONS")]
+    await send_next(world, *await world.bridge())
+    assert [(file.shown_as, file.caption) for _, file in world.telegram.files] == [("document", "A cat.")]
+    assert world.deliveries.rows[id].state == "sent"
+
+
+async def test_a_document_that_is_refused_has_failed() -> None:
+    """There is no other way to show it."""
+    world = BridgeWorld()
+    id = world.due_file(PNG, shown_as="document")
+    world.telegram.faults = [Refused("403 blocked")]
+    await send_next(world, *await world.bridge())
+    assert (world.deliveries.rows[id].state, world.deliveries.rows[id].error) == ("failed", "403 blocked")
+
+
+async def test_a_file_whose_bytes_are_gone_has_failed() -> None:
+    """It is told why, and does not hold up what follows."""
+    world = BridgeWorld()
+    id = world.due_file(None)
+    await send_next(world, *await world.bridge())
+    assert (world.deliveries.rows[id].state, world.deliveries.rows[id].error) == (
+        "failed",
+        "the file is no longer kept",
+    )
+
+
+def test_what_is_too_large_for_a_photo_is_a_document_and_beyond_all_bounds_nothing() -> None:
+    """Telegram would take the bytes, and refuse them then."""
+    file = OutgoingFile(new_id(), "", "image/png", 0, "photo")
+    assert [
+        sending and (sending.shown_as, sending.name)
+        for sending in (
+            file_to_send(file, bytes(size)) for size in (LARGEST_PHOTO, LARGEST_PHOTO + 1, LARGEST_FILE + 1)
+        )
+    ] == [("photo", "photo.png"), ("document", "document.png"), None]
