@@ -12,13 +12,13 @@ from services.agent_worker.edge.tools.web_search import BRAVE, SearchService
 from services.agent_worker.edge.workspace_files import TierNames
 from services.agent_worker.rules.exec_environment import exec_environment
 from services.agent_worker.rules.fair_share import FairShare
-from services.agent_worker.rules.person import People
 from services.agent_worker.rules.recall import RecallManner
 from services.agent_worker.rules.run_loop import Limits
 from services.agent_worker.rules.spawning import SpawnTerms
 from shared.domain.delivery import LONGEST_TELEGRAM_TEXT
 from shared.domain.destination import Origin, origin_of
 from shared.domain.mcp_server import McpServer
+from shared.domain.person import People
 from shared.domain.provider import ModelSpec
 from shared.domain.routing import VISION, route_model
 from shared.domain.skill import SkillPlace

@@ -30,9 +30,9 @@ from services.agent_worker.edge.tools.web_fetch import WebFetchTool
 from services.agent_worker.edge.tools.web_search import BRAVE, SearchService, WebSearchTool
 from services.agent_worker.edge.tools.write import WriteTool
 from services.agent_worker.ports import Tool
-from services.agent_worker.rules.person import People
 from services.agent_worker.rules.recall import RecallManner
 from services.agent_worker.rules.spawning import SpawnTerms
+from shared.domain.person import People
 from shared.runtime.configuration.sections.memory import Memory
 from shared.runtime.configuration.sections.tools import Tools
 

@@ -3,9 +3,9 @@
 from datetime import timedelta
 from pathlib import Path
 
-from services.agent_worker.rules.person import People
 from services.agent_worker.rules.recall import RecallManner
 from services.agent_worker.settings import Settings
+from shared.domain.person import People
 from shared.runtime.settings import load_configuration
 
 

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from services.agent_worker.ports import ToolFailed, ToolUse
-from services.agent_worker.rules.memory_names import LONGEST_NAME, memory_name
-from services.agent_worker.rules.person import People
-from shared.domain.person import Identity
+from shared.domain.memory_names import LONGEST_NAME, memory_name
+from shared.domain.person import Identity, People
 
 ENTITY: Mapping[str, Any] = {
     "type": "string",

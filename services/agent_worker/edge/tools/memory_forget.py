@@ -5,8 +5,8 @@ from typing import Any
 
 from services.agent_worker.edge.tools.memory_arguments import ATTRIBUTE, ENTITY, name_of, whose
 from services.agent_worker.ports import ToolUse
-from services.agent_worker.rules.person import People
 from shared.domain.effect import ToolSpec
+from shared.domain.person import People
 
 _SPEC = ToolSpec(
     name="memory_forget",

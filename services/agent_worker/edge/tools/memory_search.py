@@ -5,8 +5,6 @@ from typing import Any
 
 from services.agent_worker.edge.tools.memory_arguments import identity_of
 from services.agent_worker.ports import ToolFailed, ToolUse
-from services.agent_worker.rules.memory_names import names_in
-from services.agent_worker.rules.person import People
 from services.agent_worker.rules.recall import (
     NOTHING_FOUND,
     RecallManner,
@@ -17,6 +15,8 @@ from services.agent_worker.rules.recall import (
     recall_text,
 )
 from shared.domain.effect import ToolSpec
+from shared.domain.memory_names import names_in
+from shared.domain.person import People
 from shared.ports.memory import Memory
 
 MOST = 100

@@ -5,9 +5,9 @@ from typing import Any
 
 from services.agent_worker.edge.tools.memory_arguments import ATTRIBUTE, ENTITY, name_of, whose
 from services.agent_worker.ports import ToolFailed, ToolUse
-from services.agent_worker.rules.memory_names import LONGEST_VALUE
-from services.agent_worker.rules.person import People
 from shared.domain.effect import ToolSpec
+from shared.domain.memory_names import LONGEST_VALUE
+from shared.domain.person import People
 
 _SPEC = ToolSpec(
     name="memory_write",

@@ -19,10 +19,10 @@ from services.agent_worker.edge.tools.memory_search import MemorySearchTool
 from services.agent_worker.edge.tools.memory_write import MemoryWriteTool
 from services.agent_worker.edge.tools.record_episode import RecordEpisodeTool
 from services.agent_worker.ports import Tool, ToolFailed, ToolUse
-from services.agent_worker.rules.person import People
 from services.agent_worker.rules.recall import NOTHING_FOUND, RecallManner
 from shared.adapters.postgres.memory import PostgresMemory
 from shared.adapters.postgres.pool import Database
+from shared.domain.person import People
 
 OWNER = ("key:default", "anna", "http:default:anna")
 BERTA = ("key:shop", "berta", "http:shop:berta")

@@ -2,8 +2,7 @@
 
 import pytest
 
-from services.agent_worker.rules.person import People
-from shared.domain.person import OWNER, Identity
+from shared.domain.person import OWNER, Identity, People
 
 
 def person(principal: str, sender: str = "anna", conversation: str = "", *, allowed: tuple[int, ...] = ()) -> str:

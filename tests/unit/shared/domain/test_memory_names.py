@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.agent_worker.rules.memory_names import LONGEST_NAME, memory_name, names_in
+from shared.domain.memory_names import LONGEST_NAME, memory_name, names_in
 
 
 @pytest.mark.parametrize(
