@@ -30,7 +30,8 @@ class ToolUse:
     ``act`` is for tools of class ``local``: it does what its name and arguments say in the transaction that stores the
     result, and gives the text the model shall read. It raises ``ToolFailed`` where that was refused, ``ResultLater``
     where the act was done and its result is yet to come, ``LostClaim``, and ``TryLater``. ``scope`` are the tools that
-    this run may use, all of them where it is ``None``. ``principal`` and ``sender`` tell for whom it runs.
+    this run may use, all of them where it is ``None``. ``principal`` and ``sender`` tell for whom it runs. ``works_in``
+    is the conversation that it works for in the end: a sub-agent's root runs there. Empty: its own.
     """
 
     run_id: UUID
@@ -42,6 +43,7 @@ class ToolUse:
     scope: Collection[str] | None = None
     principal: str = ""
     sender: str = ""
+    works_in: str = ""
 
 
 class Tool(Protocol):

@@ -17,7 +17,8 @@ class ChildRun:
     """What a child may do, as it was decided when it was spawned.
 
     ``root`` is the run that it works for in the end: all of them spend the money of one message. ``depth`` is 1 for a
-    child of that run. ``tools`` are all that it may use.
+    child of that run. ``tools`` are all that it may use. ``works_in`` is the conversation of the root: for whoever
+    speaks there the child does what it does.
     """
 
     parent: UUID
@@ -25,6 +26,7 @@ class ChildRun:
     depth: int
     tools: frozenset[str]
     max_turns: int
+    works_in: str
 
 
 def child_of(message: Mapping[str, Any]) -> ChildRun | None:
@@ -38,4 +40,5 @@ def child_of(message: Mapping[str, Any]) -> ChildRun | None:
         depth=said["depth"],
         tools=frozenset(said["tools"]),
         max_turns=said["max_turns"],
+        works_in=said.get("works_in", ""),
     )

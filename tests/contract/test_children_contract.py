@@ -1,5 +1,6 @@
 """Runs that other runs wait for: spawned, collected, bounded, never left behind. Asked of the fake and of Postgres."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -9,6 +10,7 @@ from typing import Any
 from shared.domain.run import Claim, EffectResult, Intent, Route, StoredEffect, Waiting
 from shared.ids import new_id
 from shared.ports.acts import Act, ActAnswer
+from shared.ports.children import Purse
 from tests.builders import ROUTES, call, ending, final_write, new_run, said, settlement, write
 from tests.runs_worlds import World, killed
 
@@ -296,20 +298,80 @@ async def test_a_child_in_hand_is_told_to_end_with_its_parent(world: World) -> N
     assert await world.runs.cancels({child.conversation: child.epoch}) == {child.conversation: PARENT_ENDED}
 
 
+async def asks_for_leave(world: World, claim: Claim, limit: str, *, root: Claim) -> Purse:
+    return await world.children.let_through(claim.call_id, run=claim.run, root=root.run, limit=Decimal(limit))
+
+
+async def siblings(world: World, count: int = 2) -> tuple[Claim, list[Claim]]:
+    """A parent and its children in hand; each has money set aside for its first call: at most 0.75 (``ROUTE``)."""
+    parent = await with_spawns_open(world, count)
+    answers = [await spawn(world, parent, index) for index in range(count)]
+    return parent, [await the_child(world, answer) for answer in answers]
+
+
 async def test_the_money_of_a_tree_is_one(world: World) -> None:
     """Parent, children and their children count against each other; others don't."""
-    parent = await with_spawns_open(world, 2)
-    answers = [await spawn(world, parent, index) for index in (0, 1)]
-    child, sibling = [await the_child(world, answer) for answer in answers]
-    await world.runs.settle(settlement(child, cost=Decimal("0.5")))
+    parent, (child, sibling) = await siblings(world)
+    child = await asking(world, child)
+    grandchild = await the_child(world, await spawn(world, child))
     await world.runs.settle(settlement(sibling, cost=Decimal("0.25")))
+    await world.runs.settle(settlement(grandchild, cost=Decimal("0.5")))
     other = await with_spawns_open(world, 1, conversation="http:key:berta")
     own = settlement(parent).cost
-    assert await world.children.spent_beside(parent.run, root=parent.run) == Decimal("0.75")
-    assert await world.children.spent_beside(child.run, root=parent.run) == own + Decimal("0.25")
-    assert await world.children.spent_beside(other.run, root=other.run) == 0
+    for asks, beside in [
+        (parent, own + Decimal("0.75")),
+        (child, own + Decimal("0.75")),
+        (grandchild, 2 * own + Decimal("0.25")),
+    ]:
+        purse = await asks_for_leave(world, asks, "0.75", root=parent)
+        assert (purse.leave, purse.spent_beside) == ("none", beside)
+    assert (await asks_for_leave(world, other, "0.75", root=other)).spent_beside == 0
     booked = await world.principals_of_costs()
     assert booked == {parent.principal}
+
+
+async def test_children_that_ask_at_once_pass_the_limit_by_one_call_at_most(world: World) -> None:
+    """Each would see the same money left; so the most that a call may cost that is out counts as if it were paid."""
+    parent, children = await siblings(world, 3)
+    asked = [asks_for_leave(world, child, "0.5", root=parent) for child in children]
+    leaves = [purse.leave for purse in await asyncio.gather(*asked)]
+    assert sorted(leaves) == ["given", "wait", "wait"]
+    first = children[leaves.index("given")]
+    rest = [child for child in children if child is not first]
+    assert (await asks_for_leave(world, first, "0.5", root=parent)).leave == "given"
+    await world.runs.settle(settlement(first, cost=Decimal("0.25")))
+    leaves = [(await asks_for_leave(world, child, "0.5", root=parent)).leave for child in rest]
+    assert leaves == ["given", "wait"]
+    await world.runs.settle(settlement(rest[0], cost=Decimal("0.75")))
+    assert (await asks_for_leave(world, rest[1], "0.5", root=parent)).leave == "none"
+
+
+async def test_calls_that_fit_together_go_out_together(world: World) -> None:
+    """Sub-agents work side by side wherever the money is there."""
+    parent, children = await siblings(world, 3)
+    leaves = [(await asks_for_leave(world, child, "1.6", root=parent)).leave for child in children]
+    assert leaves == ["given", "given", "given"]
+
+
+async def test_what_nobody_can_tell_of_any_more_holds_up_nobody(world: World) -> None:
+    """A worker died with its call out: that call is closed, and only what was paid counts, as for any run."""
+    parent, (child, sibling) = await siblings(world)
+    assert (await asks_for_leave(world, child, "0.5", root=parent)).leave == "given"
+    assert (await asks_for_leave(world, sibling, "0.5", root=parent)).leave == "wait"
+    await world.fence()
+    world.me = await world.hire()
+    heir = await world.claim(sibling.conversation)
+    assert (await asks_for_leave(world, heir, "0.5", root=parent)).leave == "given"
+    assert (await asks_for_leave(world, child, "9", root=parent)).leave == "lost"
+
+
+async def test_a_child_knows_where_its_root_is_spoken_to(world: World) -> None:
+    """And so does a child of a child: what they find out and remember is for whoever speaks there."""
+    parent, (child, _) = await siblings(world)
+    child = await asking(world, child)
+    grandchild = await the_child(world, await spawn(world, child))
+    works_in = [claim.child.works_in for claim in (child, grandchild) if claim.child is not None]
+    assert works_in == [parent.conversation] * 2
 
 
 async def test_a_child_goes_out_to_nobody(world: World) -> None:

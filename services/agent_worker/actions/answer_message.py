@@ -10,6 +10,7 @@ from services.agent_worker.actions.ask_model import CallFailed, ask_model, route
 from services.agent_worker.actions.attempt import Attempt
 from services.agent_worker.actions.end_run import fail_run, finish_run
 from services.agent_worker.actions.heed_skills import heed_skills, pick_skills
+from services.agent_worker.actions.let_through import OutOfMoney
 from services.agent_worker.actions.prepare_messages import prepare_history, prepared_message
 from services.agent_worker.actions.run_tools import intents, run_tools
 from services.agent_worker.ports import NotPrepared
@@ -54,6 +55,8 @@ async def answer_message(attempt: Attempt) -> bool:
         return await fail_run(attempt, OUT_OF_TIME, None, own_words=True)
     except NotPrepared as fault:
         return await fail_run(attempt, str(fault), None, own_words=True)
+    except OutOfMoney:
+        return await finish_run(attempt, Finish("cost_limit"), [], None)
     except CallFailed as fault:
         return await fail_run(attempt, str(fault), fault.settlement)
 
@@ -66,7 +69,6 @@ async def _work(attempt: Attempt) -> bool:
     system = await _system(attempt, skills)
     interrupted: Sequence[StoredEffect] | None = attempt.claim.effects if attempt.claim.stage == "tools" else None
     while True:
-        await _look_into_the_purse(attempt)
         heed_skills(attempt, skills)
         match next_step(attempt.said, spent=attempt.spent, limits=limits):
             case AskModel(turn):
@@ -102,23 +104,6 @@ async def _work(attempt: Attempt) -> bool:
                     attempt.remember(await prepared_message(attempt, absorbed))
             case Finish() as finish:
                 return await finish_run(attempt, finish, [], None)
-
-
-async def _look_into_the_purse(attempt: Attempt) -> None:
-    """Learn before a call what others have spent of the same money; nobody else is there for most runs."""
-    claim, last = attempt.claim, attempt.said[-1] if attempt.said else None
-    if attempt.limits.max_cost <= 0 or (last is not None and last["role"] == "assistant"):
-        return
-    if claim.child is not None or _has_spawned(attempt):
-        root = claim.child.root if claim.child is not None else claim.run
-        attempt.spent_beside = await attempt.desk.children.spent_beside(claim.run, root=root)
-
-
-def _has_spawned(attempt: Attempt) -> bool:
-    """Asked of all tools, not of those that it may still use: what was spawned is paid for."""
-    calls = [call for said in attempt.said if said["role"] == "assistant" for call in said.get("tool_calls", [])]
-    specs = [attempt.desk.toolbox.spec(call["name"]) for call in calls]
-    return any(spec is not None and spec.opens for spec in specs)
 
 
 async def _use_tools(

@@ -8,6 +8,7 @@ from uuid import UUID
 import structlog
 
 from services.agent_worker.actions.attempt import Attempt, Suspend
+from services.agent_worker.actions.let_through import StillOut, let_through
 from services.agent_worker.actions.show_images import show_images
 from services.agent_worker.rules.backoff import pause_before_retry
 from services.agent_worker.rules.tool_output import storable
@@ -25,6 +26,9 @@ log = structlog.get_logger(__name__)
 CHARACTERS_A_TOKEN = 4
 LONGEST_PAUSE_IN_HAND = timedelta(seconds=20)
 """A run that must pause for longer gives its slot up and is found again when its time has come."""
+
+FOR_OTHERS = timedelta(seconds=5)
+"""So long a run stays away that has given its slot up because others may be about to spend the money it shares."""
 
 
 class CallFailed(Exception):
@@ -46,13 +50,14 @@ async def ask_model(
 ) -> tuple[ModelAnswer, Settlement]:
     """The answer, and what it cost (not stored yet); ``max_tokens`` as in ``ModelRequest``.
 
-    Raises ``CallFailed``, ``LostClaim``, ``HandBack``, and ``Suspend`` when the provider wants a long pause.
+    Raises ``CallFailed``, ``OutOfMoney``, ``LostClaim``, ``HandBack``, and ``Suspend`` when the provider wants a long
+    pause, or those that spend the same money do.
     """
     desk, manner = attempt.desk, attempt.desk.manner
     while True:
         shown = await show_images(attempt, messages)
         await attempt.before_acting()
-        call_id = attempt.call_id or await _reserve_anew(attempt, None)
+        call_id = await _call_let_through(attempt)
         attempt.call_id = None  # from here on it is a call that may be out
         heard = _Heard(attempt, aloud=call_type == "agentic")
         started = desk.clock.monotonic()
@@ -94,6 +99,17 @@ async def ask_model(
             attempt.tried = 0
             desk.refused.add(attempt.model.spec.model, attempt.refused)  # without them it is answered, so it was them
             return answer, attempt.unsettled
+
+
+async def _call_let_through(attempt: Attempt) -> UUID:
+    """A call that money is set aside for and that may go out now."""
+    call_id = attempt.call_id or await _reserve_anew(attempt, None)
+    try:
+        await let_through(attempt, call_id, patience=LONGEST_PAUSE_IN_HAND)
+    except StillOut:
+        waiting = Waiting("retry", wake_in=FOR_OTHERS, retries=attempt.tried)
+        raise Suspend(waiting, nothing_bought(attempt, call_id)) from None
+    return call_id
 
 
 def _announce_retry(attempt: Attempt, fault: TryLater) -> float:

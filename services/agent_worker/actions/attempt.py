@@ -154,7 +154,7 @@ class Attempt:
     def limits(self) -> Limits:
         """How far this run may go."""
         limits, child = self.desk.manner.limits, self.claim.child
-        return limits if child is None else replace(limits, max_turns=child.max_turns, shared=True)
+        return limits if child is None else replace(limits, max_turns=child.max_turns)
 
     @property
     def spent(self) -> Decimal:

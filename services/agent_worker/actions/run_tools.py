@@ -114,6 +114,7 @@ def _use(attempt: Attempt, index: int, step: int) -> ToolUse:
         scope=attempt.usable,
         principal=claim.principal,
         sender=claim.sender,
+        works_in=claim.child.works_in if claim.child is not None else "",
     )
 
 

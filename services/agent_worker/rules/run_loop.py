@@ -36,12 +36,10 @@ class Finish:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How far one message may go. ``max_cost`` 0 means without limit; ``shared``: the money is that of another run, so
-    that not even the first call is made without it."""
+    """How far one message may go. ``max_cost`` 0 means without limit."""
 
     max_turns: int
     max_cost: Decimal
-    shared: bool = False
 
 
 def next_step(said: Sequence[Message], *, spent: Decimal, limits: Limits) -> AskModel | UseTools | Finish:
@@ -58,7 +56,7 @@ def next_step(said: Sequence[Message], *, spent: Decimal, limits: Limits) -> Ask
         if turns >= limits.max_turns:
             return Finish("turn_limit", unanswered=last)
         return UseTools(last)
-    if broke and (turns or limits.shared):
+    if broke and turns:
         return Finish("cost_limit")
     if turns >= limits.max_turns:
         return Finish("turn_limit")

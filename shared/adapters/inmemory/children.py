@@ -1,4 +1,4 @@
-"""Sub-agents without a database; see ``0017_children.sql``."""
+"""Sub-agents without a database; see ``0017_children.sql`` and ``0022_children_again.sql``."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,9 +8,10 @@ from typing import Any
 from uuid import UUID
 
 from shared.adapters.inmemory.cancel import cancel
-from shared.adapters.inmemory.rows import ChildRow, ConversationRow, RunRow
+from shared.adapters.inmemory.rows import ChildRow, ConversationRow, ReservationRow, RunRow
 from shared.adapters.inmemory.tables import Tables, as_json
 from shared.domain.child_run import CHILD_CONVERSATIONS, child_of
+from shared.ports.children import Leave, Purse
 
 PARENT_ENDED = "The run that asked for it has ended."
 ENDS = {"cancelled": "was cancelled", "dead": "was given up"}
@@ -64,7 +65,8 @@ def _made(tables: Tables, place: Place, arguments: Mapping[str, Any]) -> Mapping
     own = child_of(parent.message)
     root = own.root if own else parent.id
     key = f"{CHILD_CONVERSATIONS}{parent.id}:{place.step}:{place.index}"
-    child = {"parent": parent.id, "root": root, "depth": place.depth}
+    works_in = own.works_in if own else parent.conversation
+    child = {"parent": parent.id, "root": root, "depth": place.depth, "works_in": works_in}
     child |= {name: arguments[name] for name in ("model", "tools", "max_turns")}
     seconds = arguments.get("seconds")
     ends = parent.deadline_at if seconds is None else min(parent.deadline_at, now + timedelta(seconds=seconds))
@@ -123,11 +125,29 @@ class InMemoryChildren:
         woken = [await self.collect(parent) for parent in sorted(parents)[:limit]]
         return [conversation for conversation in woken if conversation is not None]
 
-    async def spent_beside(self, run: UUID, *, root: UUID) -> Decimal:
-        """See ``Children.spent_beside``."""
-        tree = {root, *(row.run for row in self._tables.children.values() if row.root == root)} - {run}
-        paid = [row for row in self._tables.costs.values() if row.run in tree]
-        return sum((row.cost for row in paid if not (row.estimated and not row.provider)), Decimal(0))
+    async def let_through(self, call: UUID, *, run: UUID, root: UUID, limit: Decimal) -> Purse:
+        """See ``Children.let_through``."""
+        tables = self._tables
+        family = {run, root, *(row.run for row in tables.children.values() if row.root == root)}
+        paid = [row for row in tables.costs.values() if row.run in family and not (row.estimated and not row.provider)]
+        beside = sum((row.cost for row in paid if row.run != run), Decimal(0))
+        spent = sum((row.cost for row in paid), Decimal(0))
+        calls = [
+            row for row in tables.reservations.values() if row.run in family and row.let_through and not row.settled
+        ]
+        out = sum((row.worst_case for row in calls if row.call_id != call), Decimal(0))
+        return Purse(_leave(tables.reservations.get(call), spent, out, limit), beside)
+
+
+def _leave(asked: ReservationRow | None, spent: Decimal, out: Decimal, limit: Decimal) -> Leave:
+    if spent >= limit:
+        return "none"
+    if spent + out >= limit and not (asked and asked.let_through):
+        return "wait"
+    if asked is None or asked.settled:
+        return "lost"
+    asked.let_through = True
+    return "given"
 
 
 def _write(tables: Tables, row: ChildRow, run: RunRow) -> None:

@@ -1,19 +1,15 @@
-"""Children of runs over Postgres; see ``0017_children.sql``."""
+"""Children of runs over Postgres; see ``0017_children.sql`` and ``0022_children_again.sql``."""
 
 from collections.abc import Sequence
 from decimal import Decimal
 from uuid import UUID
 
 from shared.adapters.postgres.pool import Database
+from shared.ports.children import Purse
 
 COLLECT = "select lucyd_collect_children(%s)"
 MIND = "select lucyd_mind_children(%s, %s)"
-# As for what a run has spent itself: what was paid, not what may have been.
-SPENT_BESIDE = """
-select coalesce(sum(cost), 0) from costs
-where run in (select run from children where root = %s union all select %s::uuid) and run <> %s
-  and not (estimated and provider = '')
-"""
+LET_THROUGH = "select lucyd_let_through(%s, %s, %s, %s)"
 
 PARENT_ENDED = "The run that asked for it has ended."
 
@@ -34,7 +30,7 @@ class PostgresChildren:
         found = await self._database.value(MIND, (limit, PARENT_ENDED))
         return tuple(found["wake"])
 
-    async def spent_beside(self, run: UUID, *, root: UUID) -> Decimal:
-        """See ``Children.spent_beside``."""
-        spent: Decimal = await self._database.value(SPENT_BESIDE, (root, root, run))
-        return spent
+    async def let_through(self, call: UUID, *, run: UUID, root: UUID, limit: Decimal) -> Purse:
+        """See ``Children.let_through``."""
+        found = await self._database.value(LET_THROUGH, (call, run, root, limit))
+        return Purse(found["leave"], Decimal(found["beside"]))

@@ -28,8 +28,9 @@ def name_of(argument: str, arguments: Mapping[str, Any]) -> str:
 
 
 def identity_of(people: People, use: ToolUse) -> Identity:
-    """Who uses the tool."""
-    return people.identity(principal=use.principal, sender=use.sender, conversation=use.conversation)
+    """Who uses the tool; a sub-agent uses it for whoever its root runs for."""
+    conversation = use.works_in or use.conversation
+    return people.identity(principal=use.principal, sender=use.sender, conversation=conversation)
 
 
 def whose(people: People, use: ToolUse) -> dict[str, str]:

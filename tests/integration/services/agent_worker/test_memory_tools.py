@@ -1,7 +1,8 @@
 """The tools of memory over a real Postgres."""
 
+import itertools
 import random
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -23,6 +24,10 @@ from services.agent_worker.rules.recall import NOTHING_FOUND, RecallManner
 from shared.adapters.postgres.memory import PostgresMemory
 from shared.adapters.postgres.pool import Database
 from shared.domain.person import People
+from shared.domain.run import Address, Claim
+from shared.ports.acts import Act
+from tests.contract.test_children_contract import asking, spawn, the_child, with_spawns_open
+from tests.runs_worlds import PostgresWorld
 
 OWNER = ("key:default", "anna", "http:default:anna")
 BERTA = ("key:shop", "berta", "http:shop:berta")
@@ -314,6 +319,59 @@ async def test_nobody_reads_writes_or_forgets_what_another_person_told(agent: Ag
             other == number and who != CARL for other in range(len(people))
         ]
     assert await database.value("select count(*) from persons") == len(people)
+
+
+async def as_run(world: PostgresWorld, database: Database, claim: Claim) -> Callable[..., Awaitable[str]]:
+    """Uses the tools of memory as this run does: its acts are stored with it, one call after the other."""
+    agent, calls = Agent(database, str(claim.session.id)), itertools.count()
+    await asking(world, claim, 9)
+
+    async def act(name: str, arguments: Mapping[str, Any]) -> str:
+        done = await world.acts.act(
+            Act(claim.conversation, world.me, claim.epoch, claim.run, 1, next(calls), name, arguments)
+        )
+        return done.text
+
+    async def use(tool: str, **arguments: Any) -> str:
+        toolbox = LocalToolbox(agent.tools(), output_truncation=30_000, max_parallel=4)
+        works_in = claim.child.works_in if claim.child is not None else ""
+        used = ToolUse(
+            claim.run,
+            claim.session.id,
+            claim.conversation,
+            "k",
+            act=act,
+            principal=claim.principal,
+            sender=claim.sender,
+            works_in=works_in,
+        )
+        return (await toolbox.use({"id": "c", "name": tool, "arguments": arguments}, used))["content"]
+
+    return use
+
+
+async def test_a_sub_agent_remembers_what_its_root_would_and_nothing_else(agent: Agent, database: Database) -> None:
+    """An event of a key is none of its people, whatever it is called; nor is what works for it."""
+    await agent("memory_write", ("key:shop", "alarm", "http:shop:alarm"), entity="user", attribute="pin", value="1234")
+    world = PostgresWorld(database)
+    world.me = await world.hire()
+    event = Address("http:shop:system:alarm", "http", "key:shop", "Alarm")
+    root = await with_spawns_open(
+        world, address=event, conversation=event.conversation, sender="alarm", source="system"
+    )
+    child = await asking(world, await the_child(world, await spawn(world, root)))
+    grandchild = await the_child(world, await spawn(world, child))
+    use = await as_run(world, database, grandchild)
+    assert await use("memory_search", query="user pin") == NOTHING_FOUND
+    await use("memory_write", entity="door", attribute="state", value="open")
+    await use("record_episode", topics=["door"], decisions=[], summary="The door of the shop was open.")
+    owner = "http:shop:system:alarm"
+    assert await database.rows("select person, source_session from facts where entity = 'door'") == [
+        (owner, root.session.id)
+    ]
+    assert await database.rows("select person, session, participants from episodes") == [
+        (owner, root.session.id, ["Alarm"])
+    ]
 
 
 async def test_identities_that_were_linked_have_one_memory(agent: Agent, database: Database) -> None:

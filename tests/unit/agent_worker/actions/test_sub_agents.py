@@ -1,5 +1,6 @@
 """A run that waits for runs of its own: what it stores, what it tells, what it may spend, and when it goes on."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -21,7 +22,7 @@ from shared.domain.money import Usage
 from shared.ports.model import ModelAnswer
 from tests.builders import CONVERSATION
 from tests.faults import Interrupted
-from tests.unit.agent_worker.actions.workroom import Room, Tools, asks, contents, with_manner
+from tests.unit.agent_worker.actions.workroom import Room, Tools, asks, contents, until, with_manner
 
 TERMS = SpawnTerms("primary", deny=frozenset({"sessions_spawn"}))
 DEAR = Usage(input=1000, output=1000)
@@ -74,7 +75,9 @@ def spawns(*prompts: str, beside: Sequence[str] = (), usage: Usage | None = None
     return ModelAnswer("", tool_calls=calls, stop_reason="tool_use", usage=usage or Usage())
 
 
-async def opened(*script: ModelAnswer | BaseException, tools: Tools | None = None, **manner: Any) -> Room:
+async def opened(
+    *script: ModelAnswer | BaseException | asyncio.Event, tools: Tools | None = None, **manner: Any
+) -> Room:
     tools = tools or SpawningTools(CLASSES)
     return await Room(*script, tools=tools, manner=with_manner(**manner)).open()
 
@@ -208,6 +211,33 @@ async def test_a_child_whose_money_is_spent_does_not_begin() -> None:
     assert len(room.model.requests) == 2
 
 
+async def test_children_side_by_side_pass_the_limit_by_one_call_at_most() -> None:
+    """Each sees the same money left, and nobody knows yet what a call that is out will have cost. Who waits long for
+    that gives its slot up, leaves nothing open, and comes back by itself."""
+    call, dear = asyncio.Event(), ModelAnswer("dear", usage=DEAR)
+    limits = Limits(max_turns=50, max_cost=Decimal("0.05"))
+    room = await opened(spawns("x", "y", "z", usage=DEAR), call, dear, dear, limits=limits)
+    run = await room.accept()
+    await room.serve()
+    first, *others = children_of(room, run)
+    serving = asyncio.create_task(room.serve(first.conversation))
+    await until(lambda: len(room.model.requests) == 2)
+    for child in others:
+        await room.serve(child.conversation)
+        assert (child.state, child.wait_reason) == ("waiting", "retry")
+    assert {row.run for row in room.world.tables.reservations.values() if not row.settled} == {first.id}
+    assert len(room.model.requests) == 2
+    call.set()
+    await serving
+    room.clock.advance(10)
+    for child in others:
+        await room.serve(child.conversation)
+    replies = [(await room.outcome(child.id))["reply"] for child in (first, *others)]
+    assert replies == ["dear", "dear", COST_NOTICE]
+    assert sum(row.cost for row in room.world.tables.costs.values()) == Decimal("0.054")
+    assert await room.every_call_is_booked()
+
+
 async def test_children_of_an_ended_run_are_found_by_the_sweep() -> None:
     """One that nobody has in hand ends at once; its parent does not go on."""
     room = await opened(spawns("x"))
@@ -235,6 +265,25 @@ async def test_a_parent_whose_childs_end_nobody_collected_is_woken_by_the_sweep(
     await heir.serve()
     assert (await heir.outcome(run))["reply"] == "A pity."
     assert contents(heir) == ["Error: the sub-agent was cancelled: It was cancelled."]
+
+
+async def test_a_tool_hears_for_whom_a_sub_agent_works() -> None:
+    """Also one of a sub-agent's own: memory goes by who is spoken to, and nobody speaks in a child's conversation."""
+    heard: list[str] = []
+
+    class Listening(NestingTools):
+        async def use(self, call: ToolCall, use: ToolUse) -> ToolResult:
+            heard.append(use.works_in)
+            return await NestingTools.use(self, call, use)
+
+    room = await opened(spawns("x"), spawns("y"), asks("read"), ModelAnswer("z"), tools=Listening(CLASSES))
+    run = await room.accept()
+    await room.serve()
+    (child,) = children_of(room, run)
+    await room.serve(child.conversation)
+    (grandchild,) = children_of(room, child.id)
+    await room.serve(grandchild.conversation)
+    assert heard == ["", CONVERSATION, CONVERSATION]
 
 
 async def test_a_sub_agent_may_have_its_own_where_the_operator_lets_it() -> None:

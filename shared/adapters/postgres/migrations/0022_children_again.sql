@@ -1,0 +1,159 @@
+-- Sub-agents once more: the money of a family is let out one call after the other, what they remember is their root's, and
+-- nothing of them is kept for longer than their root. And what is scheduled goes by person, as memory does.
+
+-- Which of the open calls may go out by now. Only those of families are asked after; all others leave it empty.
+alter table reservations add column let_through_at timestamptz;
+create index reservations_let_through on reservations (run) where let_through_at is not null and settled_at is null;
+
+-- May this call of a family go out? What its members have paid and the most that those of their calls may cost that are out
+-- must be below the limit; so all of them together pass it by one call at most. `given` (asked again: still), `wait`: it depends
+-- on what calls will have cost that are out, `none`: the money is spent, `lost`: somebody else has closed the reservation. One
+-- family's calls take turns here. `beside` is what the others have paid, not what they may have paid.
+create function lucyd_let_through(p_call uuid, p_run uuid, p_root uuid, p_limit numeric) returns json language plpgsql as $$
+declare
+  v_reservation reservations;
+  v_own numeric;
+  v_beside numeric;
+  v_out numeric;
+  v_leave text;
+begin
+  perform pg_advisory_xact_lock(hashtextextended('money of ' || p_root, 0));
+  select * into v_reservation from reservations where call_id = p_call;
+  -- One statement, so that a call that is settled meanwhile counts once: as it was, or as it was paid.
+  with family as materialized (
+    select run from children where root = p_root union select p_root union select p_run
+  )
+  select coalesce((select sum(cost) from costs where run = p_run and not (estimated and provider = '')), 0),
+         coalesce((select sum(cost) from costs where run in (select run from family) and run <> p_run
+                   and not (estimated and provider = '')), 0),
+         coalesce((select sum(worst_case) from reservations where run in (select run from family)
+                   and let_through_at is not null and settled_at is null and call_id <> p_call), 0)
+    into v_own, v_beside, v_out;
+  if v_own + v_beside >= p_limit then
+    v_leave := 'none';
+  elsif v_reservation.let_through_at is null and v_own + v_beside + v_out >= p_limit then
+    v_leave := 'wait';
+  else
+    update reservations set let_through_at = coalesce(let_through_at, now()) where call_id = p_call and settled_at is null;
+    v_leave := case when found then 'given' else 'lost' end;
+  end if;
+  return json_build_object('leave', v_leave, 'beside', v_beside::text);
+end $$;
+
+-- For whom a run works in the end: a sub-agent's root, or it is that itself.
+create function lucyd_works_for(p_run uuid)
+  returns table (conversation text, session uuid, sender text, contact text) language sql stable as $$
+  select r.conversation, r.session, r.sender, c.contact from runs r join conversations c on c.key = r.conversation
+  where r.id = coalesce((select root from children where run = p_run), p_run)
+$$;
+
+-- As in 0017; the child knows in which conversation its root runs, for that says whose memory it is.
+create or replace function lucyd_act_spawn(p_context jsonb, p_arguments jsonb) returns jsonb language plpgsql as $$
+declare
+  v_parent runs;
+  v_child uuid := (p_arguments ->> 'id')::uuid;
+  v_depth integer;
+  v_root uuid;
+  v_step integer := (p_context ->> 'step')::integer;
+  v_index integer := (p_context ->> 'call_index')::integer;
+  v_conversation text;
+  v_open integer;
+begin
+  select * into v_parent from runs where id = (p_context ->> 'run')::uuid;
+  v_depth := coalesce((v_parent.message -> 'child' ->> 'depth')::integer, 0) + 1;
+  v_root := coalesce((v_parent.message -> 'child' ->> 'root')::uuid, v_parent.id);
+  if v_depth > (p_arguments ->> 'deepest')::integer then
+    return jsonb_build_object('error', format('sub-agents are nested %s deep here, which is the limit', v_depth - 1));
+  end if;
+  select count(*) into v_open from children where parent = v_parent.id and step = v_step;
+  if v_open >= (p_arguments ->> 'most_a_round')::integer then
+    return jsonb_build_object('error', format('no more than %s sub-agents can be started at once', v_open));
+  end if;
+  -- Runs of one principal may spawn at the same moment; nobody who holds this asks for a conversation after it.
+  perform pg_advisory_xact_lock(hashtextextended('children of ' || v_parent.principal, 0));
+  select count(*) into v_open from children c join runs r on r.id = c.run
+    where c.collected_at is null and r.finished_at is null and r.principal = v_parent.principal;
+  if v_open >= (p_arguments ->> 'most_open')::integer then
+    return jsonb_build_object('error', format('%s sub-agents are at work for this person already; try again when some have ended', v_open));
+  end if;
+  v_conversation := format('system:sub:%s:%s:%s', v_parent.id, v_step, v_index);
+  insert into conversations (key, channel, principal, contact, last_ordinal)
+    values (v_conversation, 'system', v_parent.principal, 'sub-agent', 1);
+  insert into runs (id, conversation, ordinal, kind, state, source, tier, principal, sender, message, when_busy, needs,
+                    traceparent, deadline_at)
+    values (v_child, v_conversation, 1, 'message', 'accepted', 'system', 'minimal', v_parent.principal, v_parent.sender,
+            jsonb_build_object('text', p_arguments -> 'prompt', 'child', jsonb_build_object(
+              'parent', v_parent.id, 'root', v_root, 'depth', v_depth, 'model', p_arguments -> 'model',
+              'tools', p_arguments -> 'tools', 'max_turns', p_arguments -> 'max_turns',
+              'works_in', coalesce(v_parent.message -> 'child' ->> 'works_in', v_parent.conversation))),
+            'queue', 4, v_parent.traceparent,
+            least(v_parent.deadline_at, now() + make_interval(secs => (p_arguments ->> 'seconds')::double precision)));
+  insert into children (run, parent, root, step, call_index, most_characters)
+    values (v_child, v_parent.id, v_root, v_step, v_index, (p_arguments ->> 'most_characters')::integer);
+  update runs set needs = greatest(needs, 4) where id = v_parent.id;  -- who goes on with it must know what it waits for
+  insert into events (conversation, session, run, type, payload)
+    values (v_parent.conversation, v_parent.session, v_parent.id, 'child_spawned', json_build_object(
+            'child', v_child, 'step', v_step, 'call_index', v_index, 'depth', v_depth));
+  return jsonb_build_object('open', true, 'run', v_child, 'wake', jsonb_build_array(v_conversation));
+end $$;
+
+update runs r set message = jsonb_set(r.message, '{child,works_in}', to_jsonb(root.conversation))
+  from children c join runs root on root.id = c.root where c.run = r.id and r.message ? 'child';
+
+-- As in 0015; a fact that a sub-agent has found comes from the session that it works for.
+create or replace function lucyd_act_memory_write(p_context jsonb, p_arguments jsonb) returns jsonb language plpgsql as $$
+declare
+  c_most constant integer := 10000;
+  v_person text := lucyd_remembered(p_arguments ->> 'identity', p_arguments ->> 'person');
+  v_entity text := lucyd_entity(v_person, p_arguments ->> 'entity');
+  v_attribute text := p_arguments ->> 'attribute';
+  v_value text := p_arguments ->> 'value';
+  v_said text := format('%s.%s = %s', v_entity, v_attribute, v_value);
+  v_fact facts;
+begin
+  select * into v_fact from facts
+    where person = v_person and entity = v_entity and attribute = v_attribute and invalidated_at is null;
+  if v_fact.value = v_value then
+    update facts set accessed_at = now() where id = v_fact.id;
+    return jsonb_build_object('text', 'Already known: ' || v_said);
+  end if;
+  if v_fact.id is null then
+    if (select count(*) from facts where person = v_person and invalidated_at is null) >= c_most then
+      return jsonb_build_object('error', format('there are %s facts already, which is the limit; forget some first', c_most));
+    end if;
+  else
+    update facts set invalidated_at = now(), updated_at = now() where id = v_fact.id;
+    delete from facts where id in (
+      select id from facts
+      where person = v_person and entity = v_entity and attribute = v_attribute and invalidated_at is not null
+      order by id desc offset 20);
+  end if;
+  insert into facts (person, entity, attribute, value, source_session)
+    values (v_person, v_entity, v_attribute, v_value,
+            coalesce((select session from lucyd_works_for((p_context ->> 'run')::uuid)), (p_context ->> 'session')::uuid));
+  return jsonb_build_object('text', case when v_fact.id is null then 'Stored: ' || v_said
+                                         else format('Updated: %s (was: %s)', v_said, v_fact.value) end);
+end $$;
+
+-- As in 0015; what a sub-agent records was said where it works for, and by whom is there.
+create or replace function lucyd_act_record_episode(p_context jsonb, p_arguments jsonb) returns jsonb language plpgsql as $$
+declare
+  c_most constant integer := 10000;
+  v_person text := lucyd_remembered(p_arguments ->> 'identity', p_arguments ->> 'person');
+  v_id bigint;
+begin
+  select id into v_id from episodes where person = v_person and summary = p_arguments ->> 'summary' limit 1;
+  if found then
+    return jsonb_build_object('text', format('Already recorded: episode #%s', v_id));
+  end if;
+  if (select count(*) from episodes where person = v_person) >= c_most then
+    return jsonb_build_object('error', format('there are %s episodes already, which is the limit', c_most));
+  end if;
+  insert into episodes (person, session, participants, topics, decisions, summary, emotional_tone)
+    select v_person, coalesce(w.session, (p_context ->> 'session')::uuid),
+           jsonb_build_array(coalesce(w.contact, p_context ->> 'contact')), p_arguments -> 'topics',
+           p_arguments -> 'decisions', p_arguments ->> 'summary', p_arguments ->> 'emotional_tone'
+    from (select 1) one left join lucyd_works_for((p_context ->> 'run')::uuid) w on true
+    returning id into v_id;
+  return jsonb_build_object('text', format('Recorded: episode #%s', v_id));
+end $$;
