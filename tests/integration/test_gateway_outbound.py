@@ -1,6 +1,7 @@
 """A message to a person over HTTP: it goes the way of all deliveries, and its sender hears what became of it."""
 
 import asyncio
+import base64
 import json
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from pathlib import Path
@@ -17,6 +18,10 @@ from tests.deliveries_worlds import PostgresDeliveriesWorld
 from tests.stack import Process, Stack, async_client, open_stack
 
 SEND = "/api/v1/outbound/send"
+CAT = b"\x89PNG\r\n\x1a\n" + b"cat\0" * 25
+FILE = {"filename": "tea.txt", "content_type": "text/plain", "data_b64": "dGVh"}
+"""As the original's clients say it."""
+
 CHATS = "insert into conversations (key, channel, principal, contact) values (%s, 'telegram', %s, %s)"
 
 
@@ -113,6 +118,49 @@ async def test_the_longest_text_goes_through_the_door_however_it_is_written(
     await asyncio.gather(asking, return_exceptions=True)
 
 
+async def test_files_go_out_behind_the_text_and_are_all_named(
+    http: httpx2.AsyncClient, bridge: Bridge, database: Database
+) -> None:
+    """In their order, once however often they are asked for; the agent remembers each by a line."""
+    await bridge.lead()
+    cat = {"filename": "photos/cat.png", "content_type": "image/png", "data": base64.b64encode(CAT).decode()}
+    body = {"text": "Look.", "attachments": [cat, FILE]}
+    once = {"Idempotency-Key": "cat"}
+    asking = [asyncio.create_task(answered(http.post(SEND, json=body, headers=once), 200)) for _ in range(2)]
+    seen = []
+    for _ in range(3):
+        delivery = await bridge.next()
+        file = delivery.file
+        seen.append((str(delivery.id), delivery.text, file and (file.name, file.media_type, file.size, file.shown_as)))
+        if file is not None:
+            data = await database.value("select data from blobs where id = %s", (file.blob,))
+            assert bytes(data) == {"cat.png": CAT, "tea.txt": b"tea"}[file.name]
+        assert await bridge.world.deliveries.sent(delivery, external_id="1")
+    first, second = await asyncio.gather(*asking)
+    assert [(text, file) for _, text, file in seen] == [
+        ("Look.", None),
+        ("", ("cat.png", "image/png", len(CAT), "photo")),
+        ("", ("tea.txt", "text/plain", 3, "document")),
+    ]
+    assert first["deliveries"] == second["deliveries"] == [id for id, _, _ in seen]
+    assert await answered(http.post(SEND, json=body, headers=once), 200) == first
+    other = {**body, "attachments": [FILE, cat]}
+    await answered(http.post(SEND, json=other, headers=once), 409)
+    remembered = await database.value("select body ->> 'text' from messages where role = 'assistant'")
+    assert remembered == "Look.\n[image: cat.png, image/png, 108 bytes]\n[attachment: tea.txt, text/plain, 3 bytes]"
+
+
+@pytest.mark.parametrize("text", ["", "A cup of tea."])
+async def test_a_single_file_has_the_text_below_it(http: httpx2.AsyncClient, bridge: Bridge, text: str) -> None:
+    """As a person would send it; and it may go without a word."""
+    await bridge.lead()
+    asking = asyncio.create_task(answered(http.post(SEND, json={"text": text, "attachments": [FILE]}), 200))
+    delivery = await bridge.next()
+    assert (delivery.text, delivery.file and delivery.file.name) == (text, "tea.txt")
+    assert await bridge.world.deliveries.sent(delivery, external_id="1")
+    assert (await asking)["deliveries"] == [str(delivery.id)]
+
+
 async def test_its_sender_hears_when_it_did_not_arrive(http: httpx2.AsyncClient, bridge: Bridge) -> None:
     """Refused, or in doubt: not delivered, in either case."""
     await bridge.lead()
@@ -137,14 +185,16 @@ async def test_what_can_not_be_sent_is_refused_plainly(
         ({"text": "x" * 40_001}, 400),
         ({"text": "x", "channel": "pigeon"}, 400),
         ({"text": "x", "attachments": [{"filename": "a"}]}, 400),
+        ({"text": "x", "attachments": [{"content_type": "text/plain"}]}, 400),
+        ({"text": "x", "attachments": [{"content_type": "text/plain", "data": "dGVh!"}]}, 400),
+        ({"text": "x", "attachments": [{"content_type": "text/plain", "data": ""}]}, 400),
+        ({"text": "x", "attachments": [FILE] * 11}, 400),
+        ({"text": "", "attachments": []}, 400),
         ({"text": "x", "chat": "8"}, 404),
         ({"text": "x", "chat": "telegram:8"}, 404),
         ({"text": "x", "chat": "Cleo"}, 404),
     ):
         assert (await answered(http.post(SEND, json=body), status))["error"], body
-    file = {"filename": "tea.txt", "content_type": "text/plain", "data_b64": "dGVh"}  # as the original's clients say it
-    refused = await answered(http.post(SEND, json={"text": "x", "attachments": [file]}), 400)
-    assert refused["error"] == '"attachments" can\'t be sent to people in this version, only text'
     await database.rows(CHATS, ("telegram:9", "telegram:9", "Cleo"))  # so he calls himself
     await answered(http.post(SEND, json={"text": "x", "chat": "cleo"}), 404)
     assert "several chats" in (await answered(http.post(SEND, json={"text": "x"}), 400))["error"]

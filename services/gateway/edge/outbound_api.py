@@ -1,33 +1,35 @@
 """A message that somebody sends to a person, over the bridges: a run of its own, without a model."""
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from services.gateway.edge.bodies import Bodies
+from services.gateway.edge.bodies import Bodies, beside, parse_json, receive_body
 from services.gateway.edge.door import key_of
 from services.gateway.edge.intake import Intake
 from services.gateway.edge.operation import Operation, Reply
 from services.gateway.edge.records_api import own
-from services.gateway.edge.repeats import Answered, Repeats, read_wishes
+from services.gateway.edge.repeats import Answered, Repeats
 from services.gateway.ports import Outbox
-from services.gateway.rules.chat_request import storable
+from services.gateway.rules.attachments import read_attachments
 from services.gateway.rules.outbound_request import OutboundBody, OutboundProblem, OutboundReply
 from services.gateway.rules.reply_shapes import Problem
 from services.gateway.rules.request_body import read_as
+from shared.domain.attachment import Attachment, ReadableText
 from shared.domain.delivery import Dispatch
 from shared.domain.run import TERMINAL_STATES, NewRun
 from shared.errors import BadInput, LucydError, NotFound, TryLater
 from shared.ids import new_id
 from shared.ports.clock import Clock
 
-LARGEST_BODY = 524_288
-"""For the longest text, also where each of its characters is written as twelve."""
+LARGEST_TEXT = 524_288
+"""Bytes of a body with the longest text, also where each of its characters is written as twelve."""
 
 WITHIN = timedelta(seconds=10)
 LOOK_EVERY = timedelta(milliseconds=200)
@@ -68,22 +70,31 @@ class OutboundApi:
     async def send(self, request: Request) -> Response:
         """Put it behind what was said in that chat so far, and wait until the channel has it."""
         try:
-            body = await read_wishes(request, at_most=LARGEST_BODY)
-            asked = read_as(OutboundBody, body)
+            with self.intake.room.place() as place:  # until it is told: whoever repeats it needs what it said
+                at_most = max(LARGEST_TEXT, self.intake.manner.body_bytes)
+                received = await receive_body(request, place, at_most=at_most)
+                size = len(received)
+                body, asked, files = await beside(size, self._understood, received)
+                received.clear()
 
-            async def send(work: UUID | None) -> Answered:
-                # What was accepted before is not judged anew: chats may have come or gone since then.
-                begun = await self.outbox.dispatch(work) if work is not None else None
-                run = work or new_id()
-                if begun is None:
-                    begun = await self._begin(asked, run, request)
-                return await self._told(begun, run)
+                async def send(work: UUID | None) -> Answered:
+                    # What was accepted before is not judged anew: chats may have come or gone since then.
+                    begun = await self.outbox.dispatch(work) if work is not None else None
+                    run = work or new_id()
+                    if begun is None:
+                        begun = await self._begin(asked, files, run, request)
+                    return await self._told(begun, run)
 
-            return await self.repeats.once(request, body, send)
+                return await self.repeats.once(request, body, send, size=size)
         except LucydError as fault:
             return self.bodies.error(fault)
 
-    async def _begin(self, asked: OutboundBody, run: UUID, request: Request) -> Dispatch:
+    def _understood(self, received: bytearray) -> tuple[Any, OutboundBody, Sequence[Attachment]]:
+        body = parse_json(received) if received else {}
+        asked = read_as(OutboundBody, body)
+        return body, asked, read_attachments(asked.files(), self.intake.manner.attachments)
+
+    async def _begin(self, asked: OutboundBody, files: Sequence[Attachment], run: UUID, request: Request) -> Dispatch:
         chat = asked.chat and self.contacts.get(asked.chat.lower(), asked.chat)
         found = await self.outbox.places(asked.channel, chat, own(request), limit=2)
         if len(found) > 1:
@@ -96,8 +107,9 @@ class OutboundApi:
         manner = self.intake.manner
         await self.intake.accept(
             NewRun(
-                id=run, address=address, text=storable(asked.text), kind="outbound", source="http",
+                id=run, address=address, text=asked.words(), kind="outbound", source="http",
                 sender=key_of(request).name, deadline=manner.deadline, capacity=manner.capacity,
+                attachments=files, readable=ReadableText(0),
             )
         )  # fmt: skip
         return Dispatch(address.conversation, "accepted")

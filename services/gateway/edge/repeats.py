@@ -61,15 +61,16 @@ class Repeats:
     clock: Clock
     _under_way: dict[IdempotencyKey, asyncio.Task[Answered]] = field(default_factory=dict)
 
-    async def once(self, request: Request, body: object, work: Work) -> Response:
+    async def once(self, request: Request, body: object, work: Work, *, size: int = 0) -> Response:
         """The answer of the work that ``body`` asks for. Raises what the work raises; then it may be asked for again.
 
+        ``size`` is how many bytes the body came with: what is large is digested beside all else.
         Raises ``BadInput`` for a key that is none, ``Conflict`` for one that came with another body, ``TryLater``.
         """
         name = read_idempotency_key(request.headers.get("idempotency-key"))
         if name is None:
             return self._told(await work(None))
-        digest = hashlib.sha256(orjson.dumps(body, option=orjson.OPT_SORT_KEYS)).digest()
+        digest = await beside(size, _digest, body)
         key = IdempotencyKey(f"{key_of(request).name} {request.url.path}", name, digest, self.lives)
         task = self._under_way.get(key)
         if task is None:
@@ -100,3 +101,7 @@ class Repeats:
     def _told(self, answered: Answered) -> Response:
         """In an order of its own: what is read from the store has lost the one that it was written in."""
         return self.bodies.json(dict(sorted(answered.body.items())), answered.status)
+
+
+def _digest(body: object) -> bytes:
+    return hashlib.sha256(orjson.dumps(body, option=orjson.OPT_SORT_KEYS)).digest()

@@ -114,7 +114,7 @@ class BotApi:
             fields["caption"] = file.caption
         if file.shown_as == "document":
             fields["disable_content_type_detection"] = "true"
-        uploaded = {file.shown_as: (file.name, file.data, file.media_type)}
+        uploaded: Files = {file.shown_as: (file.name, file.data, file.media_type)}
         return _number_of(await self._do(METHODS[file.shown_as], fields, uploaded))
 
     async def answer_press(self, press: str, *, text: str) -> None:
