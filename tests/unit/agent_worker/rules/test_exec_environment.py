@@ -57,12 +57,33 @@ def test_a_secret_is_known_by_its_value(value: str) -> None:
         ("HTTPS_PROXY", "http://proxy.example:3128"),
         ("SITE", "https://example.org/a:b@c"),
         ("KEYBOARD", "de"),
-        ("SSH_AUTH_SOCK", "/run/ssh"),
     ],
 )
 def test_ordinary_variables_stay(name: str, value: str) -> None:
     """A command without PATH and HOME is good for nothing."""
     assert exec_environment({name: value}) == {name: value}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("SSH_AUTH_SOCK", "/tmp/ssh-XXXX/agent.1"),
+        ("GPG_AGENT_INFO", "/home/lucy/.gnupg/S.gpg-agent:1:1"),
+        ("TMUX", "/tmp/tmux-1000/default,1,0"),
+        ("TMUX_PANE", "%0"),
+        ("DBUS_SESSION_BUS_ADDRESS", "unix:path=/run/user/1000/bus"),
+        ("DISPLAY", ":0"),
+        ("WAYLAND_DISPLAY", "wayland-0"),
+        ("XAUTHORITY", "/home/lucy/.Xauthority"),
+        ("XDG_RUNTIME_DIR", "/run/user/1000"),
+        ("NOTIFY_SOCKET", "@/org/freedesktop/systemd1/notify"),
+        ("DOCKER_HOST", "unix:///var/run/docker.sock"),
+        ("SOME_BUS", "/run/user/1000/some"),
+    ],
+)
+def test_the_ways_into_other_programs_are_dropped(name: str, value: str) -> None:
+    """An agent holds keys, a terminal takes commands: neither is the command's business."""
+    assert exec_environment({name: value}) == {}
 
 
 @given(st.dictionaries(st.text(max_size=20), st.text(max_size=20)))
