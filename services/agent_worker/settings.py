@@ -90,6 +90,7 @@ class Settings:
     exec_max_timeout: timedelta
     exec: Exec
     hidden_paths: tuple[Path, ...]
+    temporary: Path
     environment: Mapping[str, str] = field(repr=False)
     web: WebTerms
     plugins: PluginTerms
@@ -162,6 +163,7 @@ class Settings:
             exec=tools.exec,
             mcp_servers=configuration.mcp_servers(),
             hidden_paths=_hidden(configuration),
+            temporary=configuration.data_dir / "tmp",
             environment=environment,
             web=_web(configuration),
             plugins=plugin_terms(configuration, environment),

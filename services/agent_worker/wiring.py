@@ -298,7 +298,10 @@ def _toolbox(
 ) -> LocalToolbox:
     primary = settings.models["primary"]
     limit = output_limit(settings.output_truncation, primary.max_context_tokens)
-    paths = AllowedPaths(settings.allowed_paths, settings.workspace, hidden=settings.hidden_paths)
+    sandbox = _sandbox(settings)
+    paths = AllowedPaths(
+        settings.allowed_paths, settings.workspace, hidden=settings.hidden_paths, temporary=sandbox.temporary
+    )
     figures = PostgresSessionFigures(
         foundation.database, clock, context_limit=primary.max_context_tokens, currency=primary.rates.currency
     )
@@ -312,7 +315,7 @@ def _toolbox(
             output_limit=limit,
             default_timeout=settings.exec_timeout,
             max_timeout=settings.exec_max_timeout,
-            sandbox=_sandbox(settings),
+            sandbox=sandbox,
             limits=ShellLimits(
                 settings.exec.cpu_seconds, settings.exec.memory_mb * 1_000_000, settings.exec.file_mb * 1_000_000
             ),
@@ -347,9 +350,12 @@ def _sandbox(settings: Settings) -> Sandbox:
         hidden=settings.hidden_paths,
         environment=settings.environment,
         network=settings.exec.network,
+        temporary=settings.temporary,
+        processes=settings.exec.processes,
     )
+    sandbox.tidy()
     if sandbox.words:
-        log.info("commands_run_in_a_sandbox", network=settings.exec.network)
+        log.info("commands_run_in_a_sandbox", network=settings.exec.network, is_bounded=sandbox.is_bounded)
     elif settings.exec.sandbox == "required":
         raise ConfigError([f"[tools.exec] sandbox is required, and there is none: {sandbox.why}"])
     else:

@@ -13,6 +13,8 @@ from shared.domain.effect import ToolSpec
 
 _CAPTURE_PER_CHARACTER = 4  # bytes; UTF-8 needs no more for any character
 _SHELLS = ("/bin/bash", "/bin/sh")
+_TEMPORARY = frozenset({"TMPDIR", "TMP", "TEMP"})
+_IN_SANDBOX = {"TMPDIR": "/tmp"}  # noqa: S108 - the sandbox's own
 
 
 class ExecTool:
@@ -35,6 +37,8 @@ class ExecTool:
     ) -> None:
         self._workspace = workspace
         self._environment = exec_environment(environment)
+        if sandbox and sandbox.words:
+            self._environment = {k: v for k, v in self._environment.items() if k not in _TEMPORARY} | _IN_SANDBOX
         self._capture = output_limit * _CAPTURE_PER_CHARACTER
         self._default_timeout = min(default_timeout, max_timeout)
         self._max_timeout = max_timeout
@@ -58,6 +62,7 @@ class ExecTool:
         if not command.strip():
             raise ToolFailed("command is empty")
         try:
+            self._sandbox.make_ready()
             outcome = await run_shell(
                 command,
                 shell=self._shell,
@@ -99,7 +104,7 @@ def _sections(outcome: ShellOutcome) -> list[str]:
 
 _SANDBOXED = (
     "It runs in a sandbox: it sees the system's programs, the workspace and the other allowed folders, and an empty "
-    "home; what it leaves in the background ends with it."
+    "home and a /tmp of its own that is kept; what it leaves in the background ends with it."
 )
 _BARE = "For a process that shall go on in the background, redirect its output to a file and end the command with &."
 

@@ -15,18 +15,28 @@ FILE_PATH = {"type": "string", "description": "Path of the file: absolute, or re
 PROCESSES = Path("/proc")
 """What each process was given as its environment stands there."""
 
+TMP = Path("/tmp")  # noqa: S108 - what a path of a model may begin with
+
 
 class AllowedPaths:
     """The folders that tools may work in. Without any folder nothing is allowed.
 
     ``hidden`` files and folders (secrets) are not, nor what lies in them; of two that lie in each other the deeper one
     counts. All are followed to their real places once, here: whoever can swap a folder for a link later gains nothing.
+
+    ``temporary`` is the folder that commands see as ``/tmp``. If ``/tmp`` is allowed, a path in it is one in
+    ``temporary``, unless it, or the folder that it begins with, is there in the machine's own alone: tools and commands
+    hand each other files by one path.
     """
 
-    def __init__(self, roots: Sequence[Path], workspace: Path, *, hidden: Sequence[Path] = ()) -> None:
+    def __init__(
+        self, roots: Sequence[Path], workspace: Path, *, hidden: Sequence[Path] = (), temporary: Path | None = None
+    ) -> None:
         self._roots = tuple(root.expanduser().resolve() for root in roots)
         self._hidden = (PROCESSES, *(path.expanduser().resolve() for path in hidden))
         self._workspace = workspace.expanduser().resolve()
+        self._tmp = TMP.resolve()
+        self._temporary = temporary.resolve() if temporary is not None and self._tmp in self._roots else None
 
     @property
     def workspace(self) -> Path:
@@ -43,16 +53,27 @@ class AllowedPaths:
         if "\0" in text:
             raise ToolFailed("the path contains a NUL byte")
         try:
-            path = (self._workspace / Path(text).expanduser()).resolve()
+            path = self._where_commands_see_it((self._workspace / Path(text).expanduser()).resolve())
         except (OSError, RuntimeError, ValueError) as error:  # a loop of links, an unknown ~user, no encoding
             raise ToolFailed("the path cannot be resolved") from error
-        around = _deepest(path, self._roots)
+        own = () if self._temporary is None else (self._temporary,)
+        around = _deepest(path, (*self._roots, *own))
         if around > 0 and _deepest(path, self._hidden) >= around:
             raise ToolFailed(f"Access denied: {text[:200]} is none of the tools' business")
         if around == 0:
             folders = ", ".join(str(root) for root in self._roots) or "none"
             raise ToolFailed(f"Access denied: {text[:200]} is outside the allowed folders ({folders})")
         return path
+
+    def _where_commands_see_it(self, path: Path) -> Path:
+        if self._temporary is None or _deepest(path, self._roots) != len(self._tmp.parts) or path == self._tmp:
+            return path
+        if path.is_relative_to(self._temporary):
+            return path
+        below = path.relative_to(self._tmp)
+        own, first = self._temporary / below, below.parts[0]
+        is_theirs = path.exists() or ((self._tmp / first).exists() and not (self._temporary / first).exists())
+        return path if is_theirs and not own.exists() else own.resolve()
 
 
 def _deepest(path: Path, places: Sequence[Path]) -> int:

@@ -33,6 +33,7 @@ _BREATH_BYTES = 1024 * 1024
 # (programs that wait until they have no child left would wait for ever). `$$` is the leader of the session, also
 # in subshells. Members with a process group of their own (`timeout` makes one) are found by their session, the rest
 # is the group, the sentry included. Where there is no /proc, the group is all that can be found.
+# When the machine runs out of memory, the kernel takes the command first, and neither the sentry nor the worker.
 _WITH_SENTRY = """
 exec 3<&0 </dev/null
 (
@@ -48,6 +49,7 @@ exec 3<&0 </dev/null
   } <&3 >/dev/null 2>&1 &
 )
 exec 3<&-
+{ echo 1000 >/proc/self/oom_score_adj; } 2>/dev/null
 {limits}
 exec "$@"
 """

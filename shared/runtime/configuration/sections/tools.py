@@ -55,7 +55,8 @@ class Filesystem:
 class Exec:
     """``[tools.exec]``: the sandbox of commands, and what each of their processes may use (0: without limit).
 
-    ``read`` and ``write`` are folders that commands see beside the system's and the allowed ones.
+    ``processes`` is how many a command in a sandbox may have; ``read`` and ``write`` are folders that commands see
+    beside the system's and the allowed ones.
     """
 
     sandbox: Literal["auto", "required", "off"] = "auto"
@@ -65,6 +66,7 @@ class Exec:
     cpu_seconds: Count = 600
     memory_mb: Count = 4096
     file_mb: Count = 1024
+    processes: Count = 1000
 
 
 @dataclass(frozen=True, slots=True)

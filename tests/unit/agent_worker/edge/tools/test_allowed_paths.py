@@ -1,5 +1,6 @@
 """The allow-list is judged by where a path really leads."""
 
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -165,3 +166,38 @@ def test_what_a_protected_name_leads_to_is_protected_too(workspace: Path, tmp_pa
     (workspace / "SOUL.md").symlink_to(tmp_path / "personality.md")
     with pytest.raises(ToolFailed, match="protected"):
         ProtectedFiles(("SOUL.md",), workspace).refuse(tmp_path / "personality.md")
+
+
+def test_a_path_in_tmp_is_where_commands_see_it(tmp_path: Path) -> None:
+    """Unless it, or the folder that it begins with, is in the machine's own alone; what is allowed below stays."""
+    tmp = Path("/tmp")
+    own, workspace = tmp_path / "own", tmp_path / "workspace"
+    (own / "made").mkdir(parents=True)
+    workspace.mkdir()
+    allowed = AllowedPaths([tmp, workspace], workspace, hidden=[tmp_path], temporary=own)
+    with tempfile.TemporaryDirectory(dir=tmp) as folder, tempfile.NamedTemporaryFile(dir=tmp) as file:
+        there = Path(folder)
+        assert allowed.resolve("/tmp/new/x") == own / "new" / "x"
+        assert allowed.resolve("/tmp/made/x") == own / "made" / "x"
+        assert allowed.resolve(file.name) == Path(file.name)
+        assert allowed.resolve(f"{folder}/new") == there / "new"
+        assert allowed.resolve(str(workspace / "x")) == workspace / "x"
+        assert allowed.resolve(str(own / "x")) == own / "x"
+        assert allowed.resolve("/tmp") == tmp
+        (own / there.name).mkdir()
+        assert allowed.resolve(f"{folder}/new") == own / there.name / "new"
+
+
+def test_a_link_that_a_command_left_in_its_tmp_leads_no_further(tmp_path: Path) -> None:
+    """It is followed before it is judged; and where ``/tmp`` is not allowed, neither is what commands see there."""
+    own, workspace = tmp_path / "own", tmp_path / "workspace"
+    own.mkdir()
+    workspace.mkdir()
+    (own / "link").symlink_to("/etc")
+    (own / "to-secrets").symlink_to(tmp_path)
+    allowed = AllowedPaths([Path("/tmp")], workspace, hidden=[tmp_path], temporary=own)
+    for text in ("/tmp/link/passwd", "/tmp/to-secrets/token"):
+        with pytest.raises(ToolFailed, match="Access denied"):
+            allowed.resolve(text)
+    with pytest.raises(ToolFailed, match="Access denied"):
+        AllowedPaths([workspace], workspace, temporary=own).resolve("/tmp/x")
