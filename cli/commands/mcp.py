@@ -39,12 +39,12 @@ def check(
 
 
 def serve(url: Url = None) -> None:
-    """Be an MCP server over standard input and output: other agents may talk with this one by its tool `chat`."""
+    """Be an MCP server over standard input and output: other agents may talk with this one, and search its memory."""
     from cli.edge.door import open_gateway  # noqa: PLC0415 - loads the HTTP client
     from cli.edge.mcp_server import serve as answer  # noqa: PLC0415 - loads the SDK, which takes a second
 
     with open_gateway(url) as gateway:
-        answer(lambda message, sender: gateway.chat({"message": message, "sender": sender}))
+        answer(lambda message, sender: gateway.chat({"message": message, "sender": sender}), gateway.search_memory)
 
 
 ORDERS: Mapping[str, Callable[..., None]] = {"list": list_servers, "check": check, "serve": serve}

@@ -108,6 +108,10 @@ class Gateway:
         name = f"sched-{id}" if id.isascii() and id.isdecimal() else id
         return self._json("DELETE", f"/schedules/{quote(name, safe='')}")
 
+    def search_memory(self, query: str, sender: str, limit: int) -> Json:
+        """What is known to a person, and stands in files."""
+        return self._get("/memory/search", {"q": query, "sender": sender, "limit": str(limit)})
+
     def story(self, run: str) -> Json:
         """What became of a message; the run's id may be cut short."""
         return self._get(f"/runs/{quote(run, safe='')}/story")

@@ -34,6 +34,7 @@ from services.gateway.edge.front_desk import FrontDesk
 from services.gateway.edge.health_api import HealthApi
 from services.gateway.edge.intake import Intake
 from services.gateway.edge.jobs_api import JobsApi
+from services.gateway.edge.memory_api import MemoryApi
 from services.gateway.edge.meter import Meter
 from services.gateway.edge.metrics_api import House, MetricsApi
 from services.gateway.edge.notify_api import NotifyApi
@@ -67,6 +68,7 @@ from shared.adapters.postgres.api_keys import PostgresApiKeys
 from shared.adapters.postgres.dead_letters import PostgresDeadLetters
 from shared.adapters.postgres.history import PostgresHistory
 from shared.adapters.postgres.inbox import PostgresInbox
+from shared.adapters.postgres.memory import PostgresMemory
 from shared.adapters.postgres.outbox import PostgresOutbox
 from shared.adapters.postgres.pool import Database
 from shared.adapters.postgres.records import PostgresRecords
@@ -214,6 +216,7 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             *DeadApi(PostgresDeadLetters(foundation.database), inbox, wake_ups, bodies, terms).operations(),
             *StoryApi(PostgresStories(foundation.database), bodies).operations(),
             *SchedulesApi(PostgresSchedules(foundation.database), bodies).operations(),
+            *MemoryApi(PostgresMemory(foundation.database), bodies).operations(),
             *DocumentApi(lambda: operations, foundation.identity.version).operations(),
         ]
         app = gateway_app(

@@ -44,3 +44,13 @@ class Passage:
     start_line: int
     end_line: int
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """What was found. Commitments are all that are open: a question rarely names what somebody has forgotten."""
+
+    facts: Sequence[Fact]
+    episodes: Sequence[Episode]
+    passages: Sequence[Passage]
+    commitments: Sequence[Commitment]

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp_types import TextContent
@@ -107,11 +108,12 @@ async def test_another_agent_talks_with_this_one(stack: Stack, tmp_path: Path) -
     )
     async with Client(program) as client:
         await _talk(client)
+        await _look_up(client, stack.database_url)
 
 
 async def _talk(client: Client) -> None:
-    (tool,) = (await client.list_tools()).tools
-    assert (tool.name, tool.input_schema["required"]) == ("chat", ["message"])
+    tools = {tool.name: tool.input_schema["required"] for tool in (await client.list_tools()).tools}
+    assert tools == {"chat": ["message"], "memory_search": ["query"]}
     answer = await client.call_tool("chat", {"message": "[[script:hi]]"})
     assert not answer.is_error
     assert answer.content == [TextContent(text="Hello, agent.")]
@@ -124,3 +126,25 @@ async def _talk(client: Client) -> None:
     assert "does not like you" in str(bad.content)
     empty = await client.call_tool("chat", {"message": ""})
     assert empty.is_error
+
+
+async def _look_up(client: Client, database_url: str) -> None:
+    """The other tool, beside the first: what is remembered, without a model."""
+    nothing = await client.call_tool("memory_search", {"query": "tea"})
+    assert (nothing.is_error, nothing.content) == (False, [TextContent(text="Nothing was found. Try other words.")])
+    with psycopg.connect(database_url, autocommit=True) as database:
+        database.execute("insert into persons (id) values ('owner'), ('http:shop:berta') on conflict do nothing")
+        database.execute(
+            "insert into facts (person, entity, attribute, value, confidence)"
+            " values ('owner', 'anna', 'favourite_tea', 'Assam', 0.5),"
+            " ('http:shop:berta', 'anna', 'favourite_tea', 'Oolong', 1)"
+        )
+    found = await client.call_tool("memory_search", {"query": "Which tea does Anna drink?", "limit": 5})
+    assert found.content == [TextContent(text="[Known facts]\nanna \u2014 favourite tea: Assam")]
+    assert found.structured_content["facts"] == [
+        {"entity": "anna", "attribute": "favourite_tea", "value": "Assam", "confidence": 0.5}
+    ]
+    assert found.structured_content["passages"] == []
+    for wrong in ({"query": ""}, {"query": "tea", "limit": 0}, {"query": "x" * 2001}, {"query": " "}, {}):
+        refused = await client.call_tool("memory_search", wrong)
+        assert refused.is_error, wrong

@@ -14,8 +14,8 @@ from services.agent_worker.rules.recall import (
     passage_block,
     recall_text,
 )
+from shared.actions.search_memory import Most, search_memory
 from shared.domain.effect import ToolSpec
-from shared.domain.memory_names import names_in
 from shared.domain.person import People
 from shared.ports.memory import Memory
 
@@ -45,12 +45,14 @@ class MemorySearchTool:
         if not query:
             raise ToolFailed("'query' must not be empty")
         top_k = max(1, min(arguments.get("top_k", self._default), MOST))
-        memory, manner, who = self._memory, self._manner, identity_of(self._people, use)
+        manner = self._manner
+        most = Most(manner.facts, manner.episodes, top_k, MOST_COMMITMENTS)
+        found = await search_memory(self._memory, identity_of(self._people, use), query, most)
         blocks = [
-            fact_block(await memory.facts(who, query, names_in(query), limit=manner.facts), manner),
-            episode_block(await memory.episodes(who, query, limit=manner.episodes), manner),
-            passage_block(await memory.passages(query, limit=top_k), query, manner),
-            commitment_block(await memory.commitments(who, limit=MOST_COMMITMENTS), manner),
+            fact_block(found.facts, manner),
+            episode_block(found.episodes, manner),
+            passage_block(found.passages, query, manner),
+            commitment_block(found.commitments, manner),
         ]
         return recall_text(blocks, manner.budget) or NOTHING_FOUND
 
