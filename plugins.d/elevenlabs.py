@@ -76,6 +76,7 @@ async def tts(
         headers={"xi-api-key": speech.key, "accept": "audio/mpeg"},
         json={"text": text, "model_id": model, "voice_settings": dict(speech.manner)},
         timeout=speech.timeout,
+        configured=speech.address,
     )
     path = speech.save(output_file, audio) if output_file else _in_temporary_file(audio)
     return {"text": f"Generated audio ({len(audio)} bytes)", "attachments": [path]}

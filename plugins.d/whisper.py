@@ -124,6 +124,7 @@ async def _transcribed(hearing: _Hearing, attachment: Attachment) -> str:
             data={"model": hearing.model, "response_format": "json"},
             timeout=hearing.timeout,
             at_most=MOST,
+            configured=hearing.address,
         )
     else:
         if data[:4] != b"RIFF" or data[8:12] != b"WAVE":
@@ -135,6 +136,7 @@ async def _transcribed(hearing: _Hearing, attachment: Attachment) -> str:
             data={"response_format": "json", "language": hearing.language},
             timeout=hearing.timeout,
             at_most=MOST,
+            configured=hearing.address,
         )
     return _text_in(answer)
 

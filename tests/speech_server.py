@@ -1,7 +1,7 @@
 """Services of speech by script, on their own wires: ElevenLabs, a Whisper in the cloud, and one of whisper.cpp.
 
 Each POST plays the next act of the script, the last one for ever: a status, ``"cut"``, ``"flood"``, ``"empty"``,
-``"hang"``, or bytes to answer with.
+``"hang"``, a URL to redirect to, or bytes to answer with.
 """
 
 import contextlib
@@ -75,6 +75,11 @@ class _Handler(BaseHTTPRequestHandler):
                     while not self.server_of_speech.over.is_set():
                         self.wfile.write(b"x" * 1_000_000)
                 self.close_connection = True
+            case str() if act.startswith("http"):
+                self.send_response(307)
+                self.send_header("Location", act)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
             case "hang":
                 self.server_of_speech.over.wait(60)
                 self.close_connection = True

@@ -51,11 +51,15 @@ class EgressRefused(LucydError):
 
 
 class EgressFailed(LucydError):
-    """It was allowed, and did not work out. ``is_late``: for want of time. Fit to be read."""
+    """It was allowed, and did not work out. Fit to be read.
 
-    def __init__(self, message: str, *, is_late: bool = False) -> None:
+    ``is_late``: for want of time. ``is_unsent``: there was no connection, so nobody has done anything.
+    """
+
+    def __init__(self, message: str, *, is_late: bool = False, is_unsent: bool = False) -> None:
         super().__init__(message)
         self.is_late = is_late
+        self.is_unsent = is_unsent
 
 
 class UnwantedContent(EgressFailed):

@@ -101,7 +101,9 @@ class HttpEgress:
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, OSError, ValueError) as fault:
             if reason := reason_in(fault):
                 raise EgressRefused(reason) from fault
-            raise EgressFailed(_said(fault), is_late=isinstance(fault, httpx2.TimeoutException)) from fault
+            is_unsent = isinstance(fault, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout)
+            is_late = isinstance(fault, httpx2.TimeoutException)
+            raise EgressFailed(_said(fault), is_late=is_late, is_unsent=is_unsent) from fault
 
 
 async def _taken(response: httpx2.Response, destination: Destination, question: Question) -> Answer:
