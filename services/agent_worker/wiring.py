@@ -365,13 +365,13 @@ def _sandbox(settings: Settings) -> Sandbox:
 
 def _scheduling(settings: Settings, foundation: Foundation, clock: SystemClock) -> Sequence[Tool]:
     most, longest = settings.scheduling.max_scheduled, settings.scheduling.max_delay
-    later = AtLocalTime(clock, settings.zone, most=most)
+    later = AtLocalTime(clock, settings.people, settings.zone, most=most)
     return (
-        ScheduleMessageTool(settings.chats, most=most, longest=longest),
+        ScheduleMessageTool(settings.chats, settings.people, most=most, longest=longest),
         RemindUserTool(later),
         ScheduleSelfTaskTool(later),
-        ListScheduledTool(PostgresSchedules(foundation.database), settings.zone),
-        CancelScheduledTool(),
+        ListScheduledTool(PostgresSchedules(foundation.database), settings.people, settings.zone),
+        CancelScheduledTool(settings.people),
     )
 
 

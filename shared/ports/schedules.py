@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Literal, Protocol
 from uuid import UUID
 
+from shared.domain.person import Identity
 from shared.domain.schedule import Schedule, ScheduleState
 from shared.ports.records import Whose
 
@@ -13,10 +14,10 @@ CancelledOr = Literal["cancelled", "unknown", "fired", "failed"]
 
 
 class Schedules(Protocol):
-    """For those who look at them and take them back."""
+    """For those who look at them and take them back: by person for the tools, by principal for the API."""
 
-    async def of_run(self, run: UUID) -> Sequence[Schedule]:
-        """What is pending of the principal of this run, the next first, and behind it what has failed.
+    async def of_person(self, whose: Identity) -> Sequence[Schedule]:
+        """What is pending of this person, as whoever they made it, the next first, and behind it what has failed.
 
         Raises ``TryLater``.
         """

@@ -47,7 +47,7 @@ def every_tool() -> list[Tool]:
     """The tools as the defaults of the configuration make them."""
     tools, paths = Tools(), AllowedPaths((), ROOT)
     figures: Any = None
-    later = AtLocalTime(figures, UTC, most=tools.scheduling.max_scheduled)
+    later = AtLocalTime(figures, People(), UTC, most=tools.scheduling.max_scheduled)
     return [
         ReadTool(paths, default_limit=tools.filesystem.default_read_limit),
         WriteTool(paths),
@@ -60,11 +60,11 @@ def every_tool() -> list[Tool]:
             max_timeout=timedelta(seconds=tools.exec_max_timeout),
         ),
         PdfReadTool(paths),
-        ScheduleMessageTool({}, most=tools.scheduling.max_scheduled, longest=tools.scheduling.max_delay),
+        ScheduleMessageTool({}, People(), most=tools.scheduling.max_scheduled, longest=tools.scheduling.max_delay),
         RemindUserTool(later),
         ScheduleSelfTaskTool(later),
-        ListScheduledTool(figures, UTC),
-        CancelScheduledTool(),
+        ListScheduledTool(figures, People(), UTC),
+        CancelScheduledTool(People()),
         LoadSkillTool(figures),
         SessionStatusTool(figures),
         WebFetchTool(figures, timeout=timedelta(seconds=tools.web_fetch.timeout)),

@@ -10,6 +10,7 @@ import httpx2
 import psycopg
 import pytest
 
+from tests.api_keys import bearer, make_key
 from tests.scripted_model_server import Asked, Say, Script, ScriptedModelServer, Step, Use
 from tests.stack import Stack, client, model_toml, open_stack, wait_until
 
@@ -57,6 +58,7 @@ SCRIPTS: Mapping[str, Script] = {
     "message_empty": one("schedule_message", target="Bob", text="", delay_seconds=1),
     "list": one("list_scheduled"),
     "cancel": one("cancel_scheduled", job_id="sched-1"),
+    "cancel_second": one("cancel_scheduled", job_id="sched-2"),
     "cancel_nothing": one("cancel_scheduled", job_id="sched-99"),
     "cancel_nonsense": one("cancel_scheduled", job_id="the first"),
     "past": one("remind_user", message="too late", when="2020-01-01T08:30"),
@@ -130,8 +132,9 @@ select key, 'person:telegram:1', '1', 'Ann', 'reminder', 'call mum', now(), now(
 GOES_OUT = "select body ->> 'text' from deliveries where conversation = 'telegram:1' and channel = 'telegram'"
 
 
-def test_a_message_for_later_is_kept_for_its_contact(stack: Stack) -> None:
-    """By the operator's name for the chat, however it is written."""
+def test_a_message_for_later_is_kept_for_its_contact_and_is_its_makers_own(stack: Stack) -> None:
+    """By the operator's name for the chat, however it is written. Of people with one key each sees their own; who
+    holds the key sees all of it."""
     gateway, _ = stack.gateway(), stack.workers()
     with client(gateway) as http:
         assert results(http, "message") == ["Scheduled sched-1: message to Ann in 600 seconds"]
@@ -144,8 +147,14 @@ def test_a_message_for_later_is_kept_for_its_contact(stack: Stack) -> None:
         )
         (listed,) = results(http, "list")
         assert listed.endswith(": message to Ann: see you")
+        http.headers.update(bearer(make_key(stack.database_url, "shop", "chat", "read")))
+        assert results(http, "task", sender="anna") == [f"Scheduled sched-2: task at {shown(1)} {ZONE}"]
+        assert results(http, "list", sender="berta") == ["Nothing is scheduled."]
+        assert results(http, "cancel_second", sender="berta")[0].startswith("Error: nothing of yours is scheduled as ")
+        assert [each["id"] for each in http.get("/api/v1/schedules").json()["schedules"]] == ["sched-2"]
+        assert results(http, "cancel_second", sender="anna") == ["Cancelled sched-2"]
     with psycopg.connect(stack.database_url) as database:
-        row = database.execute("select place, due_at - created_at from schedules").fetchone()
+        row = database.execute("select place, due_at - created_at from schedules where id = 1").fetchone()
         assert row == ("telegram:7", timedelta(seconds=600))
 
 

@@ -1,10 +1,11 @@
-"""Timers over Postgres; see ``0016_schedules.sql``."""
+"""Timers over Postgres; see ``0016_schedules.sql`` and ``0022_children_again.sql``."""
 
 from collections.abc import Sequence
 from datetime import timedelta
 from uuid import UUID
 
 from shared.adapters.postgres.pool import Database
+from shared.domain.person import Identity
 from shared.domain.schedule import Schedule, ScheduleState
 from shared.ids import new_id
 from shared.ports.records import Whose
@@ -12,9 +13,9 @@ from shared.ports.schedules import CancelledOr
 
 COLUMNS = """s.id, s.conversation, c.channel, s.principal, s.sender, c.contact, s.kind, s.text, s.due_at, s.created_at,
   s.state, s.target, s.place, s.run, s.tries, s.reason"""
-OF_RUN = f"""
-select {COLUMNS} from schedules s join conversations c on c.key = s.conversation
-where s.principal = (select principal from runs where id = %s) and s.state in ('pending', 'failed')
+OF_PERSON = f"""
+select {COLUMNS} from lucyd_schedules_of(%s, %s) s join conversations c on c.key = s.conversation
+where s.state in ('pending', 'failed')
 order by s.state <> 'pending', s.due_at, s.id limit 1000
 """  # noqa: S608 - all of it is ours
 LISTED = f"""
@@ -56,9 +57,9 @@ class PostgresSchedules:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def of_run(self, run: UUID) -> Sequence[Schedule]:
-        """See ``Schedules.of_run``."""
-        return [Schedule(*row) for row in await self._database.rows(OF_RUN, (run,))]
+    async def of_person(self, whose: Identity) -> Sequence[Schedule]:
+        """See ``Schedules.of_person``."""
+        return [Schedule(*row) for row in await self._database.rows(OF_PERSON, (whose.name, whose.person))]
 
     async def listed(self, whose: Whose, *, state: ScheduleState | None, limit: int) -> Sequence[Schedule]:
         """See ``Schedules.listed``."""

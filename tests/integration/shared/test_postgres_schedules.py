@@ -12,6 +12,7 @@ from shared.adapters.postgres.pool import Database
 from shared.adapters.postgres.schedules import PostgresSchedules
 from shared.adapters.postgres.upkeep import PostgresUpkeep
 from shared.domain.child_run import CHILD_CONVERSATIONS
+from shared.domain.person import OWNER, Identity, People
 from shared.domain.schedule import Schedule
 from shared.ids import new_id
 from shared.ports.records import Whose
@@ -28,6 +29,11 @@ values (%s, %s, 1, 'message', 'running', 'http', 'full', 'key:ann', 'x', '{}', n
 """
 
 
+def person(principal: str = "key:ann", sender: str = "x") -> Identity:
+    """Who that is, by the rule."""
+    return People().identity(principal=principal, sender=sender, conversation=f"http:{principal}:{sender}")
+
+
 class House:
     """A database in which acts are carried out as the worker's transaction does it."""
 
@@ -36,14 +42,18 @@ class House:
         self.schedules = PostgresSchedules(database)
         self._calls = 0
 
-    async def schedule(self, principal: str = "key:ann", *, most: int = 50, **arguments: Any) -> dict[str, Any]:
+    async def schedule(
+        self, principal: str = "key:ann", *, sender: str = "x", most: int = 50, **arguments: Any
+    ) -> dict[str, Any]:
         """One call of a tool."""
         self._calls += 1
-        conversation = f"http:{principal}:x"
+        conversation = f"http:{principal}:{sender}"
         await self.database.rows(CONVERSATION, (conversation, "http", principal))
-        context = {"key": f"{new_id()}:1:0", "conversation": conversation, "principal": principal, "sender": "x",
+        context = {"key": f"{new_id()}:1:0", "conversation": conversation, "principal": principal, "sender": sender,
                    "contact": "Somebody"}  # fmt: skip
-        given = {"kind": "reminder", "text": "tea", "delay": 3600, "most": most, "told": "as told", **arguments}
+        whose = person(principal, sender)
+        given = {"kind": "reminder", "text": "tea", "delay": 3600, "most": most, "told": "as told", **arguments,
+                 "identity": whose.name, "person": whose.person}  # fmt: skip
         parameters = (orjson.dumps(context).decode(), orjson.dumps(given).decode())
         said: dict[str, Any] = await self.database.value("select lucyd_act_schedule(%s::jsonb, %s::jsonb)", parameters)
         return said
@@ -58,9 +68,11 @@ class House:
         """One that is due already."""
         return await self.make(principal, due_at=(datetime.now(UTC) - timedelta(seconds=2)).isoformat(), **arguments)
 
-    async def cancel(self, id: int, principal: str = "key:ann") -> dict[str, Any]:
+    async def cancel(self, id: int, principal: str = "key:ann", sender: str = "x") -> dict[str, Any]:
         """One call of the tool that cancels."""
-        context, given = orjson.dumps({"principal": principal}).decode(), orjson.dumps({"id": id}).decode()
+        whose = person(principal, sender)
+        context = orjson.dumps({"principal": principal}).decode()
+        given = orjson.dumps({"id": id, "identity": whose.name, "person": whose.person}).decode()
         said: dict[str, Any] = await self.database.value(
             "select lucyd_act_cancel_scheduled(%s::jsonb, %s::jsonb)", (context, given)
         )
@@ -151,10 +163,11 @@ async def test_each_has_a_limit_of_its_own_and_room_comes_back(house: House) -> 
 
 
 async def test_one_cancels_ones_own_and_nobody_elses(house: House) -> None:
-    """Another principal does not even learn that it is there."""
+    """Another principal does not even learn that it is there, nor does another sender of the same key."""
     id = await house.make()
     unknown = {"error": f"nothing of yours is scheduled as sched-{id}; list_scheduled shows what is"}
     assert await house.cancel(id, "key:bob") == unknown
+    assert await house.cancel(id, sender="y") == unknown
     assert (await house.one(id)).state == "pending"
     for _ in range(2):
         assert await house.cancel(id) == {"text": f"Cancelled sched-{id}"}
@@ -225,16 +238,53 @@ async def test_an_end_is_the_last_word(house: House) -> None:
     assert await house.schedules.take(limit=10) == []
 
 
-async def test_a_run_sees_what_is_pending_of_its_principal(house: House) -> None:
-    """The next first, and what failed behind it."""
+async def seen_by(house: House, whose: Identity) -> list[int]:
+    return [each.id for each in await house.schedules.of_person(whose)]
+
+
+async def test_a_person_sees_what_is_pending_of_theirs(house: House) -> None:
+    """The next first, and what failed behind it; and nothing of others, who may come with the same key."""
     second, first = await house.make(delay=7200), await house.make(delay=60)
     failed, _ = await house.make(delay=10), await house.make("key:bob")
+    other = await house.make(sender="y")
     await house.schedules.fail(failed, reason="no room")
     await house.cancel(await house.make(delay=5))
-    run = new_id()
-    await house.database.rows(RUN, (run, "http:key:ann:x"))
-    assert [each.id for each in await house.schedules.of_run(run)] == [first, second, failed]
-    assert await house.schedules.of_run(new_id()) == []
+    assert await seen_by(house, person()) == [first, second, failed]
+    assert await seen_by(house, person(sender="y")) == [other]
+    assert await seen_by(house, person(sender="z")) == []
+
+
+async def test_the_owner_sees_it_however_they_come(house: House) -> None:
+    """The operator's senders are one person, and so is whoever the rule says, or somebody has decided."""
+    one, two = await house.make("key:default", sender="anna"), await house.make("key:default", sender="cron")
+    theirs = await house.make("person:telegram:55")
+    operator, telephone = person("key:default"), Identity("telegram:55", OWNER)
+    assert await seen_by(house, operator) == [one, two]
+    assert await seen_by(house, telephone) == [one, two, theirs]
+    await house.database.rows("insert into persons values ('owner')")
+    await house.database.rows("insert into identities (name, person, linked) values ('telegram:55', 'owner', true)")
+    assert await seen_by(house, operator) == [one, two, theirs]
+    assert "text" in await house.cancel(theirs, "key:default")
+
+
+@pytest.mark.parametrize(
+    ("principal", "sender", "conversation"),
+    [
+        ("key:default", "anna", "http:default:anna"),
+        ("key:shop", "anna", "http:shop:anna"),
+        ("key:shop", "anna", "system:sub:1:0:0"),
+        ("key:shop", "alarm", "http:shop:system:alarm"),
+        ("person:telegram:55", "55", "telegram:-7:1"),
+        ("person:email:a@b.c", "a@b.c", "email:1"),
+    ],
+)
+async def test_what_was_scheduled_before_there_were_people_has_its_own(
+    database: Database, principal: str, sender: str, conversation: str
+) -> None:
+    """The database says of its old rows what the rule says of new ones."""
+    by_rule = People().identity(principal=principal, sender=sender, conversation=conversation)
+    said = await database.value("select lucyd_identity(%s, %s, %s)", (principal, sender, conversation))
+    assert said == by_rule.name
 
 
 async def test_those_that_ended_long_ago_are_thrown_away(house: House) -> None:

@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from datetime import tzinfo
 from typing import Any
 
+from services.agent_worker.edge.tools.memory_arguments import whose
 from services.agent_worker.ports import ToolFailed, ToolUse
 from services.agent_worker.rules.local_time import FORM, moment_of
+from shared.domain.person import People
 from shared.domain.schedule import ScheduleKind, local_minute
 from shared.errors import BadInput
 from shared.ports.clock import Clock
@@ -31,8 +33,9 @@ def text_to_keep(name: str, text: str) -> str:
 class AtLocalTime:
     """Schedules for a time of the person's own clock. ``most``: how many of a principal may be pending."""
 
-    def __init__(self, clock: Clock, zone: tzinfo, *, most: int) -> None:
+    def __init__(self, clock: Clock, people: People, zone: tzinfo, *, most: int) -> None:
         self._clock = clock
+        self._people = people
         self._zone = zone
         self._most = most
 
@@ -45,4 +48,4 @@ class AtLocalTime:
         note = f" ({moment.note})" if moment.note else ""
         told = f"{kind} at {local_minute(moment.at, self._zone)} {self._zone}{note}"
         arguments = {"kind": kind, "text": text, "due_at": moment.at.isoformat(), "most": self._most, "told": told}
-        return await use.act("schedule", arguments)
+        return await use.act("schedule", {**whose(self._people, use), **arguments})

@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from services.agent_worker.edge.tools.memory_arguments import whose
 from services.agent_worker.ports import ToolFailed, ToolUse
 from shared.domain.effect import ToolSpec
+from shared.domain.person import People
 from shared.domain.schedule import schedule_id
 
 _SPEC = ToolSpec(
@@ -20,7 +22,10 @@ _SPEC = ToolSpec(
 
 
 class CancelScheduledTool:
-    """Cancels what belongs to whoever pays for the run that asks."""
+    """Cancels what belongs to the person that the run is for."""
+
+    def __init__(self, people: People) -> None:
+        self._people = people
 
     @property
     def spec(self) -> ToolSpec:
@@ -32,4 +37,4 @@ class CancelScheduledTool:
         id = schedule_id(arguments["job_id"])
         if id is None:
             raise ToolFailed("job_id is no id of a schedule, such as sched-12; list_scheduled shows them")
-        return await use.act("cancel_scheduled", {"id": id})
+        return await use.act("cancel_scheduled", {**whose(self._people, use), "id": id})

@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from datetime import tzinfo
 from typing import Any
 
+from services.agent_worker.edge.tools.memory_arguments import identity_of
 from services.agent_worker.ports import ToolUse
 from services.agent_worker.rules.schedule_list import schedule_list
 from shared.domain.effect import ToolSpec
+from shared.domain.person import People
 from shared.ports.schedules import Schedules
 
 _SPEC = ToolSpec(
@@ -18,10 +20,11 @@ _SPEC = ToolSpec(
 
 
 class ListScheduledTool:
-    """What is pending of whoever pays for the run that asks."""
+    """What is pending of the person that the run is for."""
 
-    def __init__(self, schedules: Schedules, zone: tzinfo) -> None:
+    def __init__(self, schedules: Schedules, people: People, zone: tzinfo) -> None:
         self._schedules = schedules
+        self._people = people
         self._zone = zone
 
     @property
@@ -31,4 +34,4 @@ class ListScheduledTool:
 
     async def run(self, arguments: Mapping[str, Any], use: ToolUse) -> str:
         """The list, the next first."""
-        return schedule_list(await self._schedules.of_run(use.run_id), self._zone)
+        return schedule_list(await self._schedules.of_person(identity_of(self._people, use)), self._zone)

@@ -1,4 +1,4 @@
-"""What the tools of memory have in common."""
+"""What the tools of memory have in common, and with those that schedule: whose it is."""
 
 from collections.abc import Mapping
 from typing import Any

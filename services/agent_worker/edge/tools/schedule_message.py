@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from services.agent_worker.edge.tools.at_local_time import text_to_keep
+from services.agent_worker.edge.tools.memory_arguments import whose
 from services.agent_worker.ports import ToolFailed, ToolUse
 from shared.domain.effect import ToolSpec
+from shared.domain.person import People
 
 _SPEC = ToolSpec(
     name="schedule_message",
@@ -30,8 +32,9 @@ class ScheduleMessageTool:
     """Schedules messages. ``chats`` are the operator's names for chats and the keys of those; ``most`` is how many of a
     principal may be pending, ``longest`` the longest delay in seconds."""
 
-    def __init__(self, chats: Mapping[str, str], *, most: int, longest: int) -> None:
+    def __init__(self, chats: Mapping[str, str], people: People, *, most: int, longest: int) -> None:
         self._chats = chats
+        self._people = people
         self._names = {name.casefold(): name for name in chats}
         self._most = most
         self._longest = longest
@@ -53,6 +56,7 @@ class ScheduleMessageTool:
         return await use.act(
             "schedule",
             {
+                **whose(self._people, use),
                 "kind": "message",
                 "text": text,
                 "target": name,

@@ -157,3 +157,84 @@ begin
     returning id into v_id;
   return jsonb_build_object('text', format('Recorded: episode #%s', v_id));
 end $$;
+
+-- As whom somebody came, by the rule of the worker (shared.domain.person); for rows of code that did not say.
+create function lucyd_identity(p_principal text, p_sender text, p_conversation text) returns text language sql immutable as $$
+  select case
+    when starts_with(p_principal, 'person:telegram:') then substr(p_principal, 8)
+    when p_principal = 'key:default' or not starts_with(p_principal, 'key:') then p_principal
+    when starts_with(p_conversation, 'http:' || substr(p_principal, 5) || ':') then p_conversation
+    else 'http:' || substr(p_principal, 5) || ':' || p_sender
+  end
+$$;
+
+-- Whose a schedule is: one principal may be many people. Those of before are their identities' own.
+alter table schedules add column identity text, add column person text;
+update schedules set identity = lucyd_identity(principal, sender, conversation),
+                     person = case principal when 'key:default' then 'owner' else lucyd_identity(principal, sender, conversation) end;
+create index schedules_of_identity on schedules (identity);
+create index schedules_of_person on schedules (person);
+
+-- What a person has scheduled, as whoever they came: what they made as this one, as one that was linked with them, and as one
+-- that the rule says is them. `p_person` is what the rule says of `p_identity` now.
+create function lucyd_schedules_of(p_identity text, p_person text) returns setof schedules language sql stable as $$
+  with me as materialized (select lucyd_person(p_identity, p_person) as person)
+  select s.* from schedules s where s.id in (
+    select id from schedules where identity = p_identity
+    union all
+    select o.id from me join identities i on i.person = me.person and i.linked join schedules o on o.identity = i.name
+    union all
+    select o.id from me join schedules o on o.person = me.person
+      where not exists (select 1 from identities i where i.name = o.identity and i.linked))
+$$;
+
+-- As in 0016; whose it is comes along (`identity`, `person`), and what a sub-agent schedules is its root's.
+create or replace function lucyd_act_schedule(p_context jsonb, p_arguments jsonb) returns jsonb language plpgsql as $$
+declare
+  v_principal text := p_context ->> 'principal';
+  v_due timestamptz := coalesce((p_arguments ->> 'due_at')::timestamptz,
+                                now() + (p_arguments ->> 'delay')::double precision * interval '1 second');
+  v_root record;
+  v_conversation text;
+  v_sender text;
+  v_identity text;
+  v_id bigint;
+begin
+  select * into v_root from lucyd_works_for((p_context ->> 'run')::uuid);
+  v_conversation := coalesce(v_root.conversation, p_context ->> 'conversation');
+  v_sender := coalesce(v_root.sender, p_context ->> 'sender');
+  v_identity := coalesce(p_arguments ->> 'identity', lucyd_identity(v_principal, v_sender, v_conversation));
+  perform pg_advisory_xact_lock(hashtext('lucyd_act_schedule'), hashtext(v_principal));
+  if (select count(*) from schedules where principal = v_principal and state = 'pending')
+     >= (p_arguments ->> 'most')::bigint then
+    return jsonb_build_object('error', format('%s are scheduled already, and no more may be; cancel one first',
+                                              p_arguments ->> 'most'));
+  end if;
+  insert into schedules (conversation, principal, sender, contact, kind, target, place, text, due_at, look_at, made_by,
+                         identity, person)
+    values (v_conversation, v_principal, v_sender, coalesce(v_root.contact, p_context ->> 'contact'),
+            p_arguments ->> 'kind', p_arguments ->> 'target', p_arguments ->> 'place', p_arguments ->> 'text', v_due,
+            v_due, p_context ->> 'key', v_identity, coalesce(p_arguments ->> 'person', v_identity))
+    returning id into v_id;
+  return jsonb_build_object('text', format('Scheduled sched-%s: %s', v_id, p_arguments ->> 'told'));
+end $$;
+
+-- As in 0016; `id`, and of the person's own only who asks.
+create or replace function lucyd_act_cancel_scheduled(p_context jsonb, p_arguments jsonb) returns jsonb language plpgsql as $$
+declare
+  v_identity text := coalesce(p_arguments ->> 'identity', lucyd_identity(p_context ->> 'principal', p_context ->> 'sender',
+                                                                         p_context ->> 'conversation'));
+  v_principal text;
+  v_found json;
+  v_name text := 'sched-' || (p_arguments ->> 'id');
+begin
+  select principal into v_principal from lucyd_schedules_of(v_identity, coalesce(p_arguments ->> 'person', v_identity))
+    where id = (p_arguments ->> 'id')::bigint;
+  v_found := lucyd_cancel_schedule((p_arguments ->> 'id')::bigint, v_principal, false);
+  return case v_found ->> 'status'
+    when 'cancelled' then jsonb_build_object('text', format('Cancelled %s', v_name))
+    when 'fired' then jsonb_build_object('error', format('%s has happened already', v_name))
+    when 'failed' then jsonb_build_object('error', format('%s has failed: %s', v_name, v_found ->> 'reason'))
+    else jsonb_build_object('error', format('nothing of yours is scheduled as %s; list_scheduled shows what is', v_name))
+  end;
+end $$;
