@@ -8,7 +8,9 @@ import asyncio
 import json
 import logging
 import shutil
+import struct
 import subprocess
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +36,13 @@ PAUSE = 1.0
 PLACES = frozenset({"[voice message]", "[attachment]"})
 """What stands for the text of a message that came without a word."""
 
+RATE = 16_000
+BYTES_A_SECOND = 2 * RATE
+"""Of the WAV that whisper.cpp takes: one channel of 16 bits."""
+
+HEADER = 4_096
+"""Bytes that a WAV may have beside its sound."""
+
 # Sounds, and nothing that leads ffmpeg to other files or addresses.
 FORMATS = "ogg,wav,mp3,mov,mp4,m4a,3gp,matroska,webm,flac,aac,amr,caf,aiff"
 
@@ -50,6 +59,11 @@ class _Hearing:
     retries: int
     language: str
     ffmpeg_timeout: float
+    longest: int
+
+
+class _TooLong(PluginEmptyOutput):
+    """The sound is longer than what is heard."""
 
 
 _hearing: _Hearing | None = None
@@ -85,6 +99,7 @@ def configure(config: Any, settings: Mapping[str, Any], secret: Callable[[str], 
         retries=int(cloud.get("retries", 2)),
         language=str(local.get("language", "auto")),
         ffmpeg_timeout=float(local.get("ffmpeg_timeout", 30)),
+        longest=int(local.get("longest_seconds", 1800)),
     )
     PREPROCESSORS.append(PreprocessorSpec("stt", hear, content_types=("audio/",)))
 
@@ -101,6 +116,9 @@ async def _said(hearing: _Hearing, attachment: Attachment) -> str:
     for left in reversed(range(hearing.retries + 1)):
         try:
             heard = await _transcribed(hearing, attachment)
+        except _TooLong as fault:
+            log.warning("speech was not heard: %s, it is too long", hearing.backend)
+            return f"[{hearing.failed[attachment.is_voice]}: {fault}]"
         except PluginError as fault:
             log.warning("speech was not heard: %s, %s", hearing.backend, fault.code)
             if not left or not isinstance(fault, PluginTransient | PluginUpstream):
@@ -127,8 +145,11 @@ async def _transcribed(hearing: _Hearing, attachment: Attachment) -> str:
             configured=hearing.address,
         )
     else:
-        if data[:4] != b"RIFF" or data[8:12] != b"WAVE":
-            data = await asyncio.to_thread(_as_wav, attachment.local_path, hearing.ffmpeg_timeout)
+        seconds = _seconds_of_wav(data)
+        if seconds is None:
+            data = await asyncio.to_thread(_as_wav, attachment.local_path, hearing.ffmpeg_timeout, hearing.longest)
+        elif seconds > hearing.longest:
+            raise _too_long(hearing.longest)
         answer = await post(
             hearing.address,
             headers={},
@@ -148,25 +169,61 @@ def _ending(attachment: Attachment) -> str:
     return known.get(kind, ".ogg")
 
 
-def _as_wav(path: str, timeout: float) -> bytes:
+def _seconds_of_wav(data: bytes) -> float | None:
+    """How long a WAV is at the slowest pace that its head can be read as; ``None``: it is none that can be read.
+
+    By the bytes that are there: what the head says of their number may be anything.
+    """
+    if data[:4] != b"RIFF" or data[8:12] != b"WAVE":
+        return None
+    paces: list[float] = []
+    at = 12
+    while at + 8 <= len(data):
+        name, size = struct.unpack_from("<4sI", data, at)
+        at += 8
+        if name == b"data":
+            return (len(data) - at) / min(paces) if paces else None
+        if name == b"fmt " and size >= 16 and at + 16 <= len(data):
+            _, channels, rate, bytes_a_second, frame, bits = struct.unpack_from("<HHIIHH", data, at)
+            paces = [pace for pace in (bytes_a_second, rate * frame, rate * channels * bits / 8) if pace > 0]
+        at += size + size % 2
+    return None
+
+
+def _too_long(longest: int) -> _TooLong:
+    return _TooLong(f"it is longer than {longest / 60:g} min")
+
+
+def _as_wav(path: str, timeout: float, longest: int) -> bytes:
+    """A second more than what is heard is made of a sound, which tells that it is too long, and nothing beyond it."""
     ffmpeg = shutil.which("ffmpeg")
     if ffmpeg is None:
         raise PluginNotConfigured("ffmpeg is not installed")
+    most = longest * BYTES_A_SECOND + HEADER
     words = [ffmpeg, "-nostdin", "-v", "error", "-protocol_whitelist", "file,pipe", "-format_whitelist", FORMATS]
-    words += ["-i", path, "-vn", "-ar", "16000", "-ac", "1", "-f", "wav", "pipe:1"]
-    try:
-        done = subprocess.run(
-            words,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=timeout,
-            check=True,
-            env={"PATH": "/usr/local/bin:/usr/bin:/bin"},
-        )
-    except subprocess.SubprocessError as error:
-        raise PluginEmptyOutput(f"ffmpeg: {type(error).__name__}") from error
-    return done.stdout
+    words += ["-i", path, "-vn", "-ar", str(RATE), "-ac", "1", "-t", str(longest + 1)]
+    words += ["-fs", str(most + BYTES_A_SECOND), "-f", "wav", "pipe:1"]
+    with subprocess.Popen(
+        words,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={"PATH": "/usr/local/bin:/usr/bin:/bin"},
+    ) as process:
+        late = threading.Timer(timeout, process.kill)
+        late.start()
+        try:
+            assert process.stdout is not None  # noqa: S101 - it was asked for
+            made = process.stdout.read(most + 1)
+            if len(made) > most:
+                raise _too_long(longest)
+            code = process.wait()
+        finally:
+            late.cancel()
+            process.kill()
+    if code != 0:
+        raise PluginEmptyOutput(f"ffmpeg ended with {code}")
+    return made
 
 
 def _text_in(answer: bytes) -> str:

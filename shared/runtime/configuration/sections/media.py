@@ -68,6 +68,7 @@ class SttLocal:
     endpoint: Address = ""
     language: str = "auto"
     ffmpeg_timeout: Seconds = 30.0
+    longest_seconds: Positive = 1800
     request_timeout: Seconds = 60.0
 
 

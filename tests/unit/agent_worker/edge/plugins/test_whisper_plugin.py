@@ -2,6 +2,7 @@
 
 import json
 import os
+import struct
 import time
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
@@ -19,7 +20,18 @@ from tests.speech_server import Act, SpeechServer, speaking
 KEY = "stt-key-that-nobody-may-read"
 VOICE = IncomingFile("1", "audio/ogg", "voice.ogg", b"OggS some words", is_voice=True)
 MUSIC = IncomingFile("2", "audio/mpeg", "", b"ID3 a song")
-WAV = IncomingFile("3", "audio/wav", "a.wav", b"RIFF\x04\0\0\0WAVE data")
+
+
+def wav(seconds: float, rate: int = 16_000, **told: int) -> IncomingFile:
+    """Of one channel with 16 bits, whose head may tell something else."""
+    sound = bytes(int(seconds * rate) * 2)
+    each = {"channels": 1, "bytes_a_second": rate * 2, "frame": 2, "bits": 16, "size": len(sound)} | told
+    head = struct.pack("<HHIIHH", 1, each["channels"], rate, each["bytes_a_second"], each["frame"], each["bits"])
+    chunks = b"LIST\x03\0\0\0odd\0fmt \x10\0\0\0" + head + b"data" + struct.pack("<I", each["size"]) + sound
+    return IncomingFile("3", "audio/wav", "a.wav", b"RIFF" + struct.pack("<I", len(chunks) + 4) + b"WAVE" + chunks)
+
+
+WAV = wav(0.1)
 HELLO = json.dumps({"text": " Hello, Lucyd. "}).encode()
 
 
@@ -41,8 +53,18 @@ def cloud(url: str, more: str = "") -> str:
     return f'[stt]\nbackend = "openai"\n{more}\n[stt.openai]\napi_url = "{url}/v1/audio/transcriptions"\ntimeout = 5\n'
 
 
-def local(url: str) -> str:
-    return f'[stt]\nbackend = "local"\n[stt.local]\nendpoint = "{url}/inference"\nlanguage = "de"\n'
+def local(url: str, longest: int = 1800) -> str:
+    return (
+        f'[stt]\nbackend = "local"\n[stt.local]\nendpoint = "{url}/inference"\nlanguage = "de"\n'
+        f"longest_seconds = {longest}\nffmpeg_timeout = 10\n"
+    )
+
+
+def ffmpeg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """A program of that name."""
+    program = put(tmp_path / "bin", "ffmpeg", f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
 
 
 async def heard(tmp_path: Path, toml: str, *files: IncomingFile, text: str = "hi", key: str = KEY) -> tuple[str, int]:
@@ -177,6 +199,62 @@ async def test_a_sound_that_cannot_be_turned_is_told(tmp_path: Path, monkeypatch
     monkeypatch.setenv("PATH", str(program.parent))
     with speaking(HELLO) as server:
         assert (await heard(tmp_path, local(server.url), VOICE))[0] == "hi\n[voice message could not be transcribed]"
+
+
+@pytest.mark.parametrize(
+    ("sound", "is_heard"),
+    [
+        (wav(5.9), True),
+        (wav(6.1), False),
+        (wav(6.1, size=10), False),
+        (wav(6.1, bytes_a_second=2_000_000_000), False),
+        (wav(6.1, frame=60_000, bytes_a_second=2_000_000_000), False),
+        (wav(5.9, frame=0, bits=0), True),
+    ],
+)
+async def test_a_wav_is_heard_up_to_a_length(tmp_path: Path, sound: IncomingFile, is_heard: bool) -> None:
+    """By the bytes that are there, whatever its head says; the limit stands in the text."""
+    with speaking(HELLO) as server:
+        text, _ = await heard(tmp_path, local(server.url, longest=6), sound)
+    told = "[audio transcription]: Hello, Lucyd."
+    refused = "[audio could not be transcribed: it is longer than 0.1 min]"
+    assert text == f"hi\n{told if is_heard else refused}"
+    assert len(server.received) == is_heard
+
+
+@pytest.mark.parametrize("data", [b"RIFF\x04\0\0\0WAVE data", b"RIFF\x04\0\0\0WAVEdata\0\0\0\0", b"RIFF", b""])
+async def test_a_wav_that_cannot_be_read_is_for_ffmpeg(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes
+) -> None:
+    """Nobody knows how long it is."""
+    ffmpeg(tmp_path, monkeypatch, "printf made-anew")
+    with speaking(HELLO) as server:
+        await heard(tmp_path, local(server.url), IncomingFile("3", "audio/wav", "a.wav", data))
+    assert server.received[0].body["file"].data == b"made-anew"
+
+
+async def test_what_ffmpeg_makes_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Minutes of silence take a few bytes packed. It is told its bounds, and is ended if it does not keep them."""
+    ffmpeg(tmp_path, monkeypatch, f'echo "$@" > {tmp_path}/told; exec cat /dev/zero')
+    with speaking(HELLO) as server:
+        began = time.monotonic()
+        text, _ = await heard(tmp_path, local(server.url, longest=600), VOICE)
+        assert time.monotonic() - began < 10
+    assert text == "hi\n[voice message could not be transcribed: it is longer than 10 min]"
+    assert server.received == []
+    assert (tmp_path / "told").read_text().endswith(" -t 601 -fs 19236096 -f wav pipe:1\n")
+
+
+async def test_an_ffmpeg_that_does_not_end_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it has made until then is not taken for all."""
+    ffmpeg(tmp_path, monkeypatch, "printf RIFF; exec sleep 60")
+    with speaking(HELLO) as server:
+        toml = local(server.url).replace("ffmpeg_timeout = 10", "ffmpeg_timeout = 0.3")
+        began = time.monotonic()
+        text, _ = await heard(tmp_path, toml, VOICE)
+        assert time.monotonic() - began < 10
+    assert text == "hi\n[voice message could not be transcribed]"
+    assert server.received == []
 
 
 async def test_without_a_backend_it_reads_nothing(tmp_path: Path) -> None:
