@@ -16,6 +16,7 @@ from shared.adapters.inmemory.clock import ManualClock
 from shared.adapters.inmemory.fleet import InMemoryFleet
 from shared.adapters.inmemory.inbox import InMemoryInbox
 from shared.adapters.inmemory.prepared import InMemoryPreparedMessages
+from shared.adapters.inmemory.reply_files import InMemoryReplyFiles, sending
 from shared.adapters.inmemory.runs import InMemoryRuns
 from shared.adapters.inmemory.tables import Tables, as_json
 from shared.adapters.inmemory.transcripts import InMemoryTranscripts
@@ -27,6 +28,7 @@ from shared.adapters.postgres.history import PostgresHistory
 from shared.adapters.postgres.inbox import PostgresInbox
 from shared.adapters.postgres.pool import Database
 from shared.adapters.postgres.prepared import PostgresPreparedMessages
+from shared.adapters.postgres.reply_files import PostgresReplyFiles
 from shared.adapters.postgres.runs import PostgresRuns
 from shared.domain.run import Accepted, AskedApproval, Claim, ClaimRefusal, Intent, Later, NewRun, Route, Stored, Write
 from shared.ids import new_id
@@ -36,6 +38,7 @@ from shared.ports.children import Children
 from shared.ports.fleet import Fleet
 from shared.ports.history import Transcripts
 from shared.ports.prepared import PreparedMessages
+from shared.ports.reply_files import ReplyFiles
 from shared.ports.runs import Cached, FinishedRun, Inbox, Runs
 from tests.builders import CONVERSATION, ROUTES, call, identity, new_run, said, settlement, waiting, write
 
@@ -107,6 +110,7 @@ class World(ABC):
         acts: Acts,
         children: Children,
         prepared: PreparedMessages,
+        reply_files: ReplyFiles,
     ) -> None:
         self.inbox = inbox
         self.runs = runs
@@ -116,6 +120,7 @@ class World(ABC):
         self.acts = acts
         self.children = children
         self.prepared = prepared
+        self.reply_files = reply_files
         self.me = new_id()
 
     async def hire(self) -> UUID:
@@ -257,10 +262,12 @@ class InMemoryWorld(World):
                     "echo": self._echo,
                     "refuse": lambda context, _: {"error": "not today"},
                     "spawn": spawning(self.tables),
+                    "send_file": sending(self.tables),
                 },
             ),
             children=InMemoryChildren(self.tables),
             prepared=InMemoryPreparedMessages(self.tables),
+            reply_files=InMemoryReplyFiles(self.tables),
         )
         self.echoes: list[str] = []
 
@@ -343,6 +350,7 @@ class PostgresWorld(World):
             acts=PostgresActs(database),
             children=PostgresChildren(database),
             prepared=PostgresPreparedMessages(database),
+            reply_files=PostgresReplyFiles(database),
         )
 
     async def teach_acts(self) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cli.rules.amounts import duration, number, whole
+from cli.rules.amounts import duration, number, size, whole
 from cli.rules.clean_text import clean, one_line, unhidden
 from cli.rules.pieces import Kind, Piece
 from cli.rules.run_end import end_of
@@ -167,7 +167,7 @@ class Teller:
             pieces += self._note(str(notice), "•")
         if outcome.get("silent"):
             pieces.append(Piece("(no reply: the agent chose to be silent)\n"))
-        return pieces
+        return [*pieces, *_files(outcome)]
 
     def _was_said(self, reply: str) -> bool:
         return " ".join(clean(reply).split()) == " ".join(self._said.split())
@@ -177,7 +177,7 @@ class Teller:
         for notice in event.data.get("notices") or ():
             if not _same(str(notice), _reason(event.data)):
                 pieces += self._note(str(notice), "•")
-        return [*pieces, Piece(f"{failure_sentence(event)}\n", "error")]
+        return [*pieces, *_files(event.data), Piece(f"{failure_sentence(event)}\n", "error")]
 
     def _merged(self, event: RunEvent) -> list[Piece]:
         if end_of(event) in {"failed", "cancelled"}:
@@ -202,6 +202,17 @@ class Teller:
         "cancelled": _failed,
         "merged": _merged,
     }
+
+
+def _files(outcome: Mapping[str, Any]) -> list[Piece]:
+    """Where each file is that came with the reply."""
+    given = outcome.get("attachments")
+    files = [each for each in given if isinstance(each, Mapping)] if isinstance(given, list) else []
+    place = f"/api/v1/runs/{one_line(outcome.get('run_id'), 40)}/attachments"
+    return [
+        Piece(f"+ {one_line(file.get('filename'), 80)}, {size(file.get('size'))}: GET {place}/{number}\n")
+        for number, file in enumerate(files, start=1)
+    ]
 
 
 def is_last_question(event: RunEvent) -> bool:

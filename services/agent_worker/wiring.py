@@ -47,6 +47,7 @@ from services.agent_worker.edge.tools.remind_user import RemindUserTool
 from services.agent_worker.edge.tools.sandbox import Sandbox, find_sandbox
 from services.agent_worker.edge.tools.schedule_message import ScheduleMessageTool
 from services.agent_worker.edge.tools.schedule_self_task import ScheduleSelfTaskTool
+from services.agent_worker.edge.tools.send_file import SendFileTool
 from services.agent_worker.edge.tools.session_status import SessionStatusTool
 from services.agent_worker.edge.tools.sessions_spawn import SessionsSpawnTool
 from services.agent_worker.edge.tools.shell_process import ShellLimits
@@ -321,6 +322,7 @@ def _toolbox(
             ),
         ),
         PdfReadTool(paths),
+        SendFileTool(paths, PostgresBlobs(foundation.database)),
         SessionStatusTool(figures),
         *web,
         *_memory(settings, foundation),

@@ -45,6 +45,7 @@ from services.gateway.edge.outbound_api import OutboundApi
 from services.gateway.edge.plugins_api import PluginsApi
 from services.gateway.edge.records_api import RecordsApi
 from services.gateway.edge.repeats import Repeats
+from services.gateway.edge.reply_files_api import ReplyFilesApi
 from services.gateway.edge.run_control_api import RunControlApi
 from services.gateway.edge.schedules_api import SchedulesApi
 from services.gateway.edge.session_api import SessionApi
@@ -72,6 +73,7 @@ from shared.adapters.postgres.memory import PostgresMemory
 from shared.adapters.postgres.outbox import PostgresOutbox
 from shared.adapters.postgres.pool import Database
 from shared.adapters.postgres.records import PostgresRecords
+from shared.adapters.postgres.reply_files import PostgresReplyFiles
 from shared.adapters.postgres.runs import PostgresRuns
 from shared.adapters.postgres.schedules import PostgresSchedules
 from shared.adapters.postgres.stock import PostgresStock
@@ -200,6 +202,7 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             *HealthApi("gateway", partial(readiness, {**foundation.checks, "staying": departure.check})).operations(),
             *MetricsApi(foundation.metrics.text, MEDIA_TYPE, stock).operations(),
             *ChatApi(intake, front, history, bodies).operations(),
+            *ReplyFilesApi(history, PostgresReplyFiles(foundation.database), bodies).operations(),
             *OpenAIApi(front, intake, inbox, history, bodies, settings.agent).operations(),
             *JobsApi(desk, records, clock, bodies, repeats).operations(),
             *PluginsApi(RedisMonitorBoard(foundation.redis), bodies).operations(),

@@ -11,10 +11,18 @@ import pytest
 
 from shared.domain.delivery import IN_DOUBT
 from tests import fake_bot_api
+from tests.api_keys import bearer, make_key
 from tests.fake_bot_api import ANNA, FakeBotApi
-from tests.stack import Process, Stack, async_client, open_stack, text_of
+from tests.scripted_model_server import Hang, Say, ScriptedModelServer, Step, Use
+from tests.stack import Process, Stack, async_client, model_toml, open_stack, text_of
 
 SEND = "/api/v1/outbound/send"
+CAT = b"\x89PNG\r\n\x1a\n" + b"\0cat\r\n" * 50_000
+SEND_CAT: list[Step] = [
+    Use([("send_file", {"file_path": "cat.png"}), ("send_file", {"file_path": "../../etc/passwd"})]),
+    Hang(60),
+    Say("Here it is."),
+]
 LEADS_WITHIN = 60.0
 """Seconds: whoever follows a bridge that was killed waits until the dead one counts as dead."""
 
@@ -26,8 +34,17 @@ async def telegram() -> AsyncIterator[FakeBotApi]:
 
 
 @pytest.fixture
-def stack(tmp_path: Path, database_url: str, redis_url: str) -> Iterator[Stack]:
-    with open_stack(tmp_path, database_url, redis_url, '[agent]\nname = "Testbert"\n') as opened:
+def models() -> Iterator[ScriptedModelServer]:
+    with ScriptedModelServer({"cat": SEND_CAT}).in_thread() as server:
+        yield server
+
+
+@pytest.fixture
+def stack(models: ScriptedModelServer, tmp_path: Path, database_url: str, redis_url: str) -> Iterator[Stack]:
+    tools = '[tools]\nenabled = ["send_file"]\n'
+    toml = model_toml("anthropic", models.base_url("anthropic"), extra=tools)
+    with open_stack(tmp_path, database_url, redis_url, toml) as opened:
+        (opened.workspace / "cat.png").write_bytes(CAT)
         yield opened
 
 
@@ -148,3 +165,41 @@ async def test_a_worker_that_dies_leaves_it_to_its_heir_and_the_agent_knows_of_i
         ).fetchone()
     assert rows == [("outbound", "done", "assistant", "The tea is ready.")]
     assert reserved == (0,)
+
+
+async def test_a_file_that_the_agent_sends_arrives_once_though_its_worker_dies(
+    stack: Stack, http: httpx2.AsyncClient, telegram: FakeBotApi
+) -> None:
+    """Sent before the death, told by the heir: behind its words in Telegram, with its bytes; a file that the tool may
+    not read is an error that the model reads. Over HTTP the reply names it, and who may read the run fetches it."""
+    await bridge_that_leads(stack, telegram)
+    await telegram.writes("show me the cat [[script:cat]]")
+    asking = asyncio.create_task(http.post("/api/v1/chat", json={"message": "and me [[script:cat]]"}))
+    with psycopg.connect(stack.database_url, autocommit=True) as database:
+        async with asyncio.timeout(30):
+            while database.execute("select count(*) from runs where step = 2").fetchone() != (2,):
+                await asyncio.sleep(0.05)
+        (worker,) = [process for process in stack.processes if process.name == "agent_worker"]
+        await asyncio.to_thread(worker.kill)
+        (stack.workspace / "cat.png").write_bytes(b"another cat")
+        await asyncio.to_thread(stack.workers)
+        await telegram.until(lambda: bool(telegram.files_of(ANNA)), LEADS_WITHIN)
+        results = database.execute("select body -> 'results' from messages where role = 'tool_results'").fetchall()
+    assert telegram.files_of(ANNA) == [("photo", "cat.png", CAT)]
+    assert telegram.said_to(ANNA)[-2:] == ["Here it is.", ""]
+    assert [[each["content"].split(":")[0] for each in row[0]] for row in results] == [
+        ["Attached cat.png", "Error"], ["Attached cat.png", "Error"]
+    ]  # fmt: skip
+
+    reply = (await asking).json()
+    url = f"/api/v1/runs/{reply['run_id']}/attachments/1"
+    assert reply["attachments"] == [{"filename": "cat.png", "content_type": "image/png", "size": len(CAT), "url": url}]
+    fetched = await http.get(url)
+    assert (fetched.status_code, fetched.content) == (200, CAT)
+    assert (fetched.headers["content-type"], fetched.headers["x-content-type-options"]) == ("image/png", "nosniff")
+    assert fetched.headers["content-disposition"] == "attachment; filename*=UTF-8''cat.png"
+    for other in (url[:-1] + "2", url[:-1] + "x", url[:-1] + "0"):
+        assert (await http.get(other)).status_code == 404
+    theirs = bearer(make_key(stack.database_url, "theirs", "admin", "read", "chat"))
+    refused = await http.get(url, headers=theirs)
+    assert (refused.status_code, refused.json()["error"]) == (404, "no such run")

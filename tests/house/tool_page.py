@@ -24,6 +24,7 @@ from services.agent_worker.edge.tools.record_episode import RecordEpisodeTool
 from services.agent_worker.edge.tools.remind_user import RemindUserTool
 from services.agent_worker.edge.tools.schedule_message import ScheduleMessageTool
 from services.agent_worker.edge.tools.schedule_self_task import ScheduleSelfTaskTool
+from services.agent_worker.edge.tools.send_file import SendFileTool
 from services.agent_worker.edge.tools.session_status import SessionStatusTool
 from services.agent_worker.edge.tools.sessions_spawn import SessionsSpawnTool
 from services.agent_worker.edge.tools.web_fetch import WebFetchTool
@@ -60,6 +61,7 @@ def every_tool() -> list[Tool]:
             max_timeout=timedelta(seconds=tools.exec_max_timeout),
         ),
         PdfReadTool(paths),
+        SendFileTool(paths, figures),
         ScheduleMessageTool({}, People(), most=tools.scheduling.max_scheduled, longest=tools.scheduling.max_delay),
         RemindUserTool(later),
         ScheduleSelfTaskTool(later),

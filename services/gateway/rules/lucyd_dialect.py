@@ -31,8 +31,10 @@ def told(run: UUID, outcome: Mapping[str, Any] | Question | None) -> tuple[dict[
 
 def _chat_reply(outcome: Mapping[str, Any]) -> dict[str, Any]:
     """Body of POST /api/v1/chat for a run that has ended; a failed run has ``error`` instead of a reply."""
+    files = reply_files(outcome)
     if outcome.get("state") != "done":
         return {
+            **({"attachments": files} if files else {}),
             "error": outcome.get("error") or "the run was cancelled",
             "reply": "",
             "session_id": outcome.get("session_id"),
@@ -41,10 +43,19 @@ def _chat_reply(outcome: Mapping[str, Any]) -> dict[str, Any]:
         }
     names = ("reply", "session_id", "run_id", "tokens", "cost", "currency", "model", "turns", "notices")
     reply: dict[str, Any] = {name: outcome[name] for name in names if name in outcome}
-    reply["attachments"] = []  # of the original; nothing here sends files back yet
+    reply["attachments"] = files
     if outcome.get("silent"):
         reply["silent"] = True
     return reply
+
+
+def reply_files(outcome: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Files that came with a reply: the original's names for them, and where their bytes are fetched."""
+    run = outcome.get("run_id")
+    return [
+        {**file, "url": f"/api/v1/runs/{run}/attachments/{number}"}
+        for number, file in enumerate(outcome.get("attachments") or (), start=1)
+    ]
 
 
 def _question_reply(question: Question) -> dict[str, Any]:

@@ -62,7 +62,12 @@ class OutboundBody(RequestBody):
         }
     )
 
-    text: str = Field("", description="What they read; required unless attachments come.", max_length=LONGEST_TEXT)
+    text: str | None = Field(
+        None,
+        description="What they read; required unless attachments come.",
+        max_length=LONGEST_TEXT,
+        examples=["The tea is ready."],
+    )
     channel: Literal["telegram"] = Field("telegram", description="Over which channel.")
     chat: Name | None = Field(
         None,
@@ -81,13 +86,13 @@ class OutboundBody(RequestBody):
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:
-        if not SOMETHING.search(self.text) and not self.attachments:
+        if not SOMETHING.search(self.text or "") and not self.attachments:
             raise ValueError(NO_TEXT)
         return self
 
     def words(self) -> str:
         """The text, and nothing where it is blank."""
-        return storable(self.text) if SOMETHING.search(self.text) else ""
+        return storable(self.text) if self.text and SOMETHING.search(self.text) else ""
 
     def files(self) -> Sequence[AttachmentBody]:
         """The files, not yet decoded."""

@@ -52,6 +52,15 @@ class Tokens(Shape):
     output: int
 
 
+class ReplyFile(Shape):
+    """A file that came with a reply; ``url`` is where its bytes are, within this API."""
+
+    filename: str
+    content_type: str
+    size: int
+    url: str
+
+
 class ChatReply(Named):
     """A run that has ended. ``reply`` is empty and ``error`` says why when it failed or was cancelled."""
 
@@ -66,7 +75,7 @@ class ChatReply(Named):
     currency: str | None = None
     model: str | None = None
     turns: int | None = None
-    attachments: list[dict[str, Any]] | None = None
+    attachments: list[ReplyFile] | None = None
 
 
 class AskedApproval(Shape):

@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
+from shared.adapters.inmemory.rows import BlobRow
 from shared.adapters.inmemory.tables import Tables
+from shared.domain.attachment import Attachment
 
 
 class InMemoryBlobs:
@@ -12,6 +14,12 @@ class InMemoryBlobs:
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
+
+    async def keep(self, id: UUID, run: UUID, attachment: Attachment) -> None:
+        """See ``Blobs.keep``."""
+        await asyncio.sleep(0)
+        if not any(file["blob"] == str(id) for file in self._tables.reply_files.get(run, ())):
+            self._tables.blobs[id] = BlobRow(id, run, attachment.data)
 
     async def load(self, ids: Sequence[UUID]) -> Mapping[UUID, bytes]:
         """See ``Blobs.load``."""

@@ -116,6 +116,16 @@ def test_silence_is_told() -> None:
     assert "silent" in told(SCRIPTS["silent"])
 
 
+def test_files_of_a_reply_are_named_with_the_place_where_they_are() -> None:
+    """Whoever sits at a terminal can't see a picture; also where the run failed behind it."""
+    files = [{"filename": "cat.png", "content_type": "image/png", "size": 2048}, "odd"]
+    line = "+ cat.png, 2K: GET /api/v1/runs/r1/attachments/1"
+    assert told([attempt(1), done("ok", attachments=files, run_id="r1")]).splitlines() == ["ok", line]
+    end = failed("too long")
+    ended = Event(end.id, end.type, {**end.data, "attachments": files, "run_id": "r1"})
+    assert told([attempt(1), ended]).splitlines() == [line, "The run failed: too long."]
+
+
 def test_a_failure_is_one_sentence() -> None:
     """Whoever reads it wants to know what to change."""
     assert told([attempt(1), failed("too long.")]) == "The run failed: too long.\n"
