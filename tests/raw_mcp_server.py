@@ -4,6 +4,7 @@ They know only the older protocol, answer nothing that they don't know, and beha
 """
 
 import json
+import os
 import sys
 import time
 from typing import Any
@@ -28,6 +29,18 @@ HOSTILE: list[dict[str, Any]] = [
 def tool(name: str) -> dict[str, Any]:
     """One that takes nothing."""
     return {"name": name, "description": "Do it.", "inputSchema": {"type": "object", "properties": {}}}
+
+
+def leaking(secret: str) -> list[dict[str, Any]]:
+    """Tools that quote it wherever a tool has text."""
+    quoting = {"type": "string", "default": secret, "description": f"like {secret}", "enum": [secret, "b"]}
+    schema = {"type": "object", "description": secret, "properties": {"how": {"type": "string"}, "x": quoting}}
+    return [
+        {"name": "fine", "description": f"y {secret}", "inputSchema": schema},
+        {"name": "f" * 90 + secret, "inputSchema": {"type": "object"}},
+        {"name": "keyed", "inputSchema": {"type": "object", "properties": {secret: {}}}},
+        {"name": "deep", "inputSchema": {"type": "object", "$defs": {secret: {"const": secret}}}},
+    ]
 
 
 class Server:
@@ -58,6 +71,11 @@ class Server:
                     sys.stdout.write("x" * 65536)
             case "silent":
                 time.sleep(1000)
+            case "leaks":
+                for room in (390, 399, 16_380):
+                    sys.stderr.write("x" * room + os.environ["ITS_TOKEN"] + "\n")
+                sys.stderr.write((os.environ["ITS_TOKEN"] + "|") * 2000 + "\n")
+                sys.stderr.flush()
             case "ends":
                 sys.stderr.write("no such database\n")
                 sys.exit(3)
@@ -67,6 +85,8 @@ class Server:
             case "initialize":
                 capabilities = {"tools": {"listChanged": True}}
                 info = {"name": "raw", "version": "1"}
+                if self._manner == "leaks":
+                    info["name"] = f"{os.environ['ITS_TOKEN']}\nok    other: connected\u202e\x1b[2J"
                 say(id, {"protocolVersion": "2025-06-18", "capabilities": capabilities, "serverInfo": info})
             case "ping":
                 if self._manner != "deaf":
@@ -87,6 +107,8 @@ class Server:
             say(id, {"tools": [tool(f"t{self._listed}")], "nextCursor": "more"})
         elif self._manner == "hostile":
             say(id, {"tools": HOSTILE})
+        elif self._manner == "leaks":
+            say(id, {"tools": leaking(os.environ["ITS_TOKEN"])})
         elif self._manner == "no_tools":
             say(id, {"tools": "none"})
         else:
@@ -100,10 +122,36 @@ class Server:
             case "refuses":
                 error = {"code": -32000, "message": "not \x1b[1mtoday"}
                 write(json.dumps({"jsonrpc": "2.0", "id": id, "error": error}))
+            case "leaks":
+                self._leak(id, params["arguments"].get("how"))
             case "nonsense":
                 say(id, {"content": "nothing", "isError": "perhaps"})
             case _:
                 say(id, {"content": [{"type": "text", "text": json.dumps(params.get("arguments"))}]})
+
+    def _leak(self, id: Any, how: Any) -> None:
+        """The secret in a result, in the way that is asked for."""
+        secret = os.environ["ITS_TOKEN"]
+        texts = {
+            "text": secret,
+            "escaped": json.dumps({"token": secret}),
+            "parted": f"{secret[:5]}\x1b[0m{secret[5:9]}\u202e{secret[9:]}",
+            "control": "\x1b[31mred\x1b[0m \x1b]0;title\x07\x00\u202eevil\u202c\x9b2J\ra\r\nb\tc",
+        }
+        match how:
+            case "structured":
+                say(id, {"content": [], "structuredContent": {"env": [{"T": secret, f"<{secret}>": secret}]}})
+            case "links":
+                far = f"file:///{'d' * 185}{secret}"
+                link = {"type": "resource_link", "uri": far, "name": "n" * 195 + secret}
+                blob = {"type": "resource", "resource": {"uri": far, "mimeType": "m" * 195 + secret, "blob": "AA=="}}
+                text = {"type": "resource", "resource": {"uri": far, "text": secret}}
+                sound = {"type": "audio", "mimeType": "m" * 195 + secret, "data": "AA=="}
+                say(id, {"content": [link, blob, text, sound]})
+            case "error":
+                write(json.dumps({"jsonrpc": "2.0", "id": id, "error": {"code": 1, "message": "n" * 490 + secret}}))
+            case _:
+                say(id, {"content": [{"type": "text", "text": texts[how]}]})
 
 
 def say(id: Any, result: Any) -> None:

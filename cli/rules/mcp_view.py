@@ -10,6 +10,7 @@ from shared.domain.mcp_tool import OfferedTool
 
 _SERVERS = (Column("Server"), Column("State"), Column("Tools", right=True), Column("About"))
 _TOOLS = (Column("Tool"), Column("Effect"), Column("What it does"))
+_LONGEST = 600
 _SAID = {"up": "connected", "off": "off", "starting": "no answer yet", "away": "not connected"}
 
 
@@ -35,14 +36,15 @@ def checked_pieces(states: Sequence[ServerState]) -> list[Piece]:
     for state in states:
         match state.condition:
             case "up":
-                about = f" ({state.about})" if state.about else ""
+                about = f" ({one_line(state.about, _LONGEST)})" if state.about else ""
                 pieces.append(Piece(f"ok    {state.name}: connected{about}, tools: {state.tools}\n", "strong"))
             case "off":
                 pieces.append(Piece(f"off   {state.name}: enabled = false\n"))
             case _:
-                pieces.append(Piece(f"fail  {state.name}: {state.reason or 'it has not answered yet'}\n", "error"))
+                reason = one_line(state.reason, _LONGEST) or "it has not answered yet"
+                pieces.append(Piece(f"fail  {state.name}: {reason}\n", "error"))
         for name, why in state.unfit.items():
-            pieces.append(Piece(f"      {one_line(name)} is left out: {why}\n"))
+            pieces.append(Piece(f"      {one_line(name)} is left out: {one_line(why, _LONGEST)}\n"))
     return pieces
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from shared.domain.effect import EffectClass, ToolSpec
 from shared.domain.mcp_server import McpServer
+from shared.domain.mcp_words import redacted, told, told_in
 
 LONGEST_TOOL_NAME = 64
 LONGEST_DESCRIPTION = 4000
@@ -66,12 +67,14 @@ def offered(server: McpServer, listed: Sequence[ListedTool]) -> tuple[list[Offer
     fit: dict[str, OfferedTool] = {}
     unfit: dict[str, str] = {}
     for tool in sorted(listed, key=lambda each: each.name):
-        shown = plain(tool.name, 100)
+        shown = plain(" ".join(told(tool.name, server).split()), 100)
         try:
             if tool.name in server.deny or (server.allow and tool.name not in server.allow):
                 raise Unfit("not allowed by the configuration")
             if len(fit) == server.max_tools:
                 raise Unfit(f"more than {server.max_tools} tools (max_tools)")
+            if redacted(tool.name, server) != tool.name:
+                raise Unfit("its name holds a secret")
             spec = _spec(server, tool)
             if spec.name in fit:
                 raise Unfit("told of twice")
@@ -92,8 +95,9 @@ def _spec(server: McpServer, tool: ListedTool) -> ToolSpec:
         raise Unfit("it has no name")
     return ToolSpec(
         name=safe_name(server.name, tool.name),
-        description=plain(tool.description, LONGEST_DESCRIPTION).strip() or f"{plain(tool.name, 100)} of {server.name}",
-        input_schema=_schema(tool.input_schema, server.max_schema_bytes),
+        description=plain(told(tool.description, server), LONGEST_DESCRIPTION).strip()
+        or f"{plain(tool.name, 100)} of {server.name}",
+        input_schema=_schema(tool.input_schema, server),
         effect=_effect(server, tool),
     )
 
@@ -108,7 +112,8 @@ def _effect(server: McpServer, tool: ListedTool) -> EffectClass:
     return server.effect
 
 
-def _schema(given: Mapping[str, Any], longest: int) -> Mapping[str, Any]:
+def _schema(given: Mapping[str, Any], server: McpServer) -> Mapping[str, Any]:
+    longest = server.max_schema_bytes
     try:
         size = len(json.dumps(given, allow_nan=False).encode("utf-8"))
     except (ValueError, TypeError, RecursionError, UnicodeEncodeError) as fault:
@@ -119,6 +124,7 @@ def _schema(given: Mapping[str, Any], longest: int) -> Mapping[str, Any]:
         raise Unfit(f"its schema is nested more than {DEEPEST_SCHEMA} deep")
     if given.get("type", "object") != "object":
         raise Unfit("its schema is not that of an object")
+    given = told_in(given, server)  # not before: it is nested no deeper than can be looked into now
     properties = given.get("properties", {})
     if not isinstance(properties, Mapping) or not isinstance(given.get("required", []), list):
         raise Unfit("its schema is none")

@@ -33,12 +33,13 @@ from pydantic import TypeAdapter, ValidationError
 
 from shared.adapters.mcp.address import open_address
 from shared.adapters.mcp.faults import reason_of
-from shared.adapters.mcp.journal import Journal, LineLimit, redacted
+from shared.adapters.mcp.journal import Journal, LineLimit
 from shared.adapters.mcp.patience import Patience
 from shared.adapters.mcp.program import open_program
 from shared.adapters.mcp.results import answered
 from shared.domain.mcp_server import McpServer, ServerCondition, ServerState
 from shared.domain.mcp_tool import ListedTool, OfferedTool, offered, plain
+from shared.domain.mcp_words import told
 from shared.ports.mcp_servers import Answered, CallFailed
 
 log = structlog.get_logger(__name__)
@@ -172,7 +173,7 @@ class Connection:
                 f"The connection with the MCP server '{name}' ended in the middle of the call; "
                 "it is not known whether it was done"
             )
-        said = plain(redacted(fault.error.message, self.server), _LONGEST_REASON)
+        said = plain(told(fault.error.message, self.server), _LONGEST_REASON)
         return f"The MCP server '{name}' refused the call: {said}"
 
     def _too_late(self, within: float) -> str:
@@ -257,7 +258,7 @@ class Connection:
         hints = tool.annotations
         return ListedTool(
             tool.name,
-            redacted(tool.description or tool.title or "", self.server),
+            tool.description or tool.title or "",
             tool.input_schema,
             read_only=bool(hints and hints.read_only_hint),
             idempotent=bool(hints and hints.idempotent_hint),
@@ -301,7 +302,7 @@ class Connection:
 
     def _is_up(self, client: Client) -> None:
         info = client.server_info
-        self._about = plain(f"{info.name} {info.version}", 100) if info else ""
+        self._about = self._line(f"{info.name} {info.version}", 100) if info else ""
         if self._condition != "up":
             log.info("mcp_server_up", server=self.server.name, tools=len(self._tools), left_out=len(self._unfit))
         self._condition, self._reason = "up", ""
@@ -310,9 +311,13 @@ class Connection:
         self.tried.set()
 
     def _is_away(self, why: str, aside: str) -> None:
-        reason = plain(redacted(f"{why} ({aside})" if aside else why, self.server), _LONGEST_REASON)
+        reason = self._line(f"{why} ({aside})" if aside else why, _LONGEST_REASON)
         if self._condition == "up":
             self._away_since = time.monotonic()
         if self._condition != "away":
             log.warning("mcp_server_away", server=self.server.name, reason=reason)
         self._condition, self._reason = "away", reason
+
+    def _line(self, text: str, longest: int) -> str:
+        """Words of the server on one line: what it breaks would look like lines of ours."""
+        return plain(" ".join(told(text, self.server).split()), longest)

@@ -8,10 +8,14 @@ import structlog
 
 from shared.domain.mcp_server import McpServer
 from shared.domain.mcp_tool import plain
+from shared.domain.mcp_words import told
 
 log = structlog.get_logger(__name__)
 
 LONGEST_LINE = 400
+LONGEST_HEARD = 16 * 1024
+"""Bytes of a line that are looked at: a secret at the place where it is cut must be known as one."""
+
 LINES_A_MINUTE = 20
 MOST_RUBBISH = 1000
 _LAST_WORDS = 3
@@ -30,9 +34,10 @@ class Journal:
         self.rubbish = 0
         self.fault = ""
 
-    def said(self, line: str) -> None:
-        """A line that the program wrote to its standard error."""
-        text = plain(redacted(line, self._server), LONGEST_LINE).strip()
+    def said(self, line: bytes) -> None:
+        """A line that the program wrote to its standard error, ``LONGEST_HEARD`` bytes of it at most."""
+        whole = told(line.decode("utf-8", "replace"), self._server, is_cut=len(line) >= LONGEST_HEARD)
+        text = plain(whole.strip(), LONGEST_LINE)
         if text:
             self._last_words.append(text)
             if self._lines.admits():
@@ -81,10 +86,3 @@ class LineLimit:
         if self._logged > LINES_A_MINUTE:
             self._left_out += 1
         return self._logged <= LINES_A_MINUTE
-
-
-def redacted(text: str, server: McpServer) -> str:
-    """The text without the secrets that the server was given: it may quote them."""
-    for secret in sorted(server.secrets, key=len, reverse=True):
-        text = text.replace(secret, "[secret]")
-    return text

@@ -19,7 +19,7 @@ from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
-from shared.adapters.mcp.journal import LONGEST_LINE, Journal
+from shared.adapters.mcp.journal import LONGEST_HEARD, Journal
 from shared.domain.mcp_server import McpServer
 
 LARGEST_MESSAGE = 16 * 1024 * 1024
@@ -209,12 +209,12 @@ async def _read(process: _Process, heard: MemoryObjectSendStream[SessionMessage 
 
 
 async def _hear(process: _Process, journal: Journal) -> None:
-    lines = _Lines(LONGEST_LINE, cut=True)
+    lines = _Lines(LONGEST_HEARD, cut=True)
     while data := await _some(process.error):
         for line in lines.of(data):
-            journal.said(line.decode("utf-8", "replace"))
+            journal.said(line)
     for line in lines.of(b"\n"):
-        journal.said(line.decode("utf-8", "replace"))
+        journal.said(line)
 
 
 async def _write(process: _Process, told: MemoryObjectReceiveStream[SessionMessage]) -> None:

@@ -15,24 +15,37 @@ from mcp_types import (
     TextContent,
 )
 
-from shared.adapters.mcp.journal import redacted
 from shared.domain.mcp_server import McpServer
 from shared.domain.mcp_tool import plain
+from shared.domain.mcp_words import told
 from shared.ports.mcp_servers import Answered
 
 _LONGEST_WORD = 200
+LONGEST_TEXT = 1_000_000
+"""Characters that are looked through: more than any model takes in, and nobody else waits for long meanwhile."""
 
 
 def answered(result: CallToolResult, server: McpServer) -> Answered:
     """Texts as they are; of everything else a line that says what came."""
-    parts = [_said(block) for block in result.content]
+    parts = [_said(block, server) for block in result.content]
     if result.structured_content is not None and not any(isinstance(each, TextContent) for each in result.content):
+        # A secret is known also as JSON has it written.
         parts.append(json.dumps(result.structured_content, ensure_ascii=False, default=str))
-    text = "\n".join(part for part in parts if part)
-    return Answered(redacted(text, server) or "(no output)", result.is_error)
+    text = _bounded("\n".join(part for part in parts if part), server)
+    return Answered(text or "(no output)", result.is_error)
 
 
-def _said(block: Any) -> str:
+def _bounded(text: str, server: McpServer) -> str:
+    cut = len(text) - LONGEST_TEXT
+    if cut <= 0:
+        return told(text, server)
+    return told(text[:LONGEST_TEXT], server, is_cut=True) + f"\n... [{cut} characters cut] ..."
+
+
+def _said(block: Any, server: McpServer) -> str:
+    def _word(text: object) -> str:
+        return plain(" ".join(told(str(text), server).split()), _LONGEST_WORD)
+
     match block:
         case TextContent():
             return block.text
@@ -49,10 +62,6 @@ def _said(block: Any) -> str:
             return f"[link to the resource {_word(block.uri)}: {_word(block.name)}]"
         case _:
             return "[something of a kind that is not known here]"
-
-
-def _word(text: object) -> str:
-    return plain(str(text).replace("\n", " "), _LONGEST_WORD)
 
 
 def _size(data: str) -> str:

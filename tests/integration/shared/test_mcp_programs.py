@@ -165,7 +165,7 @@ async def test_hostile_names_schemas_and_descriptions_do_no_harm() -> None:
 async def test_refusals_and_nonsense_are_errors_with_a_sentence() -> None:
     """Neither is a fault of ours that would be logged with a traceback."""
     async with connected(raw_server("refuses", "r"), raw_server("nonsense", "n")) as world:
-        with pytest.raises(CallFailed, match=r"The MCP server 'r' refused the call: not  \[1mtoday"):
+        with pytest.raises(CallFailed, match=r"The MCP server 'r' refused the call: not today"):
             await world.call("r__a")
         with pytest.raises(CallFailed, match="'n' answered with what is no result"):
             await world.call("n__a")
@@ -182,6 +182,40 @@ async def test_a_secret_that_a_server_was_given_is_in_no_result_and_no_log() -> 
             await world.call("s__complain", line=f"using {secret}\x1b[2J")
             await until(lambda: any(log["event"] == "mcp_server_said" for log in logs), "it was heard")
     assert secret not in json.dumps(logs)
+
+
+SECRETS = ("hunter2-hunter2", 'qu"ote\\d-\u00fc-hidden', "first-line-of-a-key\nsecond-line-of-it")
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+async def test_no_part_of_a_secret_comes_through_wherever_a_server_puts_it(secret: str) -> None:
+    """Over a cut, in a schema, as JSON has it written, in names, and in pieces that only come together here."""
+    server = raw_server("leaks", environment={"ITS_TOKEN": secret}, secrets=frozenset({secret}))
+    with structlog.testing.capture_logs() as logs:
+        async with connected(server) as world:
+            await until(lambda: sum(log["event"] == "mcp_server_said" for log in logs) >= 4, "it was heard")
+            said = [
+                await world.said("s__fine", how=how) for how in ("text", "escaped", "parted", "structured", "links")
+            ]
+            with pytest.raises(CallFailed) as refused:
+                await world.call("s__fine", how="error")
+            said += [str(refused.value), str(world.servers.states()), str(world.servers.tools()), world.servers.told]
+    told = json.dumps(said + logs, ensure_ascii=False, default=str)
+    for line in secret.split("\n"):
+        pieces = {line[start : start + 5] for start in range(len(line) - 4)}
+        assert not [piece for piece in pieces if piece in told], told
+    assert json.loads(said[1]) == {"token": "[secret]"}
+    assert json.loads(said[3]) == {"env": [{"T": "[secret]", "<[secret]>": "[secret]"}]}
+    fine = world.tool("s__fine").spec if world.names() else None
+    assert fine is None or fine.input_schema["properties"]["x"]["enum"] == ["[secret]", "b"]
+
+
+async def test_what_a_terminal_would_obey_or_nobody_would_see_is_taken_out_of_results() -> None:
+    """It reaches a model, the history, and whoever reads that; and its lines are lines."""
+    async with connected(raw_server("leaks", environment={"ITS_TOKEN": "hunter2-hunter2"})) as world:
+        assert await world.said("s__fine", how="control") == "red evil\na\nb\tc"
+        (state,) = world.servers.states()
+        assert (state.about.isprintable(), state.about.count("ok")) == (True, 1)
 
 
 async def test_a_server_gets_no_variable_that_nobody_named() -> None:

@@ -88,7 +88,7 @@ def test_a_server_is_believed_about_its_tools_only_if_the_operator_says_so() -> 
 def test_a_hostile_description_is_cut_and_cleaned() -> None:
     """Control characters in a prompt or on a terminal are nobody's friend."""
     said = only(McpServer("s"), tool("a", description="\x1b[2J\0hello\nthere\u202e" + "x" * 10_000)).spec.description
-    assert said.startswith("[2J hello\nthere ")
+    assert said.startswith("hello\ntherexxx")
     assert len(said) <= 4000
     assert only(McpServer("s"), tool("a", description=" \x07 ")).spec.description == "a of s"
 
