@@ -3,8 +3,10 @@
 Settings stand in `[tools.tts]` of lucyd.toml, or in `elevenlabs.toml` beside this file, which goes first.
 """
 
+import contextlib
 import os
 import re
+import secrets
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -78,7 +80,7 @@ async def tts(
         timeout=speech.timeout,
         configured=speech.address,
     )
-    path = speech.save(output_file, audio) if output_file else _in_temporary_file(audio)
+    path = speech.save(output_file, audio) if output_file else _in_temporary_file(audio, speech.save)
     return {"text": f"Generated audio ({len(audio)} bytes)", "attachments": [path]}
 
 
@@ -105,7 +107,10 @@ def _check(text: str, voice: str, model: str, send_to: str) -> None:
         )
 
 
-def _in_temporary_file(audio: bytes) -> str:
+def _in_temporary_file(audio: bytes, save: Callable[[str, bytes], str]) -> str:
+    """In ``/tmp`` as commands see it, so that they can work on it; where the tools may not write there, beside it."""
+    with contextlib.suppress(PluginInvalidInput):
+        return save(f"/tmp/lucyd-tts-{secrets.token_hex(8)}.mp3", audio)  # noqa: S108 - a name that nobody guesses
     descriptor, name = tempfile.mkstemp(prefix="lucyd-tts-", suffix=".mp3")  # mode 0600
     try:
         with os.fdopen(descriptor, "wb") as file:

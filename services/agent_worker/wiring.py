@@ -168,8 +168,9 @@ async def open_service(configuration: Configuration, *, wrap: Wrap = _as_it_is) 
         await fleet.register(foundation.identity)
         assert settings.database_url is not None  # noqa: S101 - the foundation has refused otherwise
         pulse = stack.enter_context(beating(settings.database_url, worker, on_fenced=_leave_at_once))
+        sandbox = _sandbox(settings)
         plugins = await stack.enter_async_context(
-            open_plugins(settings.plugins, output_limit=settings.output_truncation)
+            open_plugins(settings.plugins.seeing(sandbox.temporary), output_limit=settings.output_truncation)
         )
         web = await stack.enter_async_context(_open_web(settings.web))
         skills = SkillShelf(SkillFolders(settings.skill_places), SystemClock())
@@ -179,7 +180,11 @@ async def open_service(configuration: Configuration, *, wrap: Wrap = _as_it_is) 
             runs=runs,
             models=models,
             routes=_routes(settings, models),
-            toolbox=wrap(_toolbox(settings, foundation, clock, plugins, servers, web=(*web, LoadSkillTool(skills)))),
+            toolbox=wrap(
+                _toolbox(
+                    settings, foundation, clock, plugins, servers, sandbox=sandbox, web=(*web, LoadSkillTool(skills))
+                )
+            ),
             workspace=WorkspaceFiles(settings.workspace, settings.tiers),
             outlet=outlet,
             acts=PostgresActs(foundation.database),
@@ -295,11 +300,11 @@ def _toolbox(
     plugins: PluginShelf,
     servers: McpServers,
     *,
+    sandbox: Sandbox,
     web: Sequence[Tool],
 ) -> LocalToolbox:
     primary = settings.models["primary"]
     limit = output_limit(settings.output_truncation, primary.max_context_tokens)
-    sandbox = _sandbox(settings)
     paths = AllowedPaths(
         settings.allowed_paths, settings.workspace, hidden=settings.hidden_paths, temporary=sandbox.temporary
     )

@@ -13,6 +13,7 @@ from tests.scripted_model_server import Say, ScriptedModelServer, Use
 from tests.stack import open_stack, text_of
 
 CANARY = "canary-5d1c"
+HANDED_OVER = "/tmp/handed-over-by-a-command"
 SEARCHES = (
     "cat /proc/[0-9]*/environ | tr '\\0' '\\n'",
     "env; set; cat /proc/self/environ /proc/1/environ /proc/$PPID/environ",
@@ -26,6 +27,8 @@ def models() -> Iterator[ScriptedModelServer]:
     """A model that looks for secrets with all the tools it has."""
     script: list[Say | Use] = [
         Use([("exec", {"command": command}) for command in SEARCHES]),
+        Use([("exec", {"command": f"echo handed-$((40 + 2)) > {HANDED_OVER}; ls -A /tmp /run"})]),
+        Use([("read", {"file_path": HANDED_OVER})]),
         Use([("read", {"file_path": path}) for path in ("../../.env", "../http_token", "/proc/self/environ", "..")]),
         Say("Seen."),
     ]
@@ -36,11 +39,14 @@ def models() -> Iterator[ScriptedModelServer]:
 def test_a_canary_in_environment_and_dotenv_is_found_nowhere(
     models: ScriptedModelServer, tmp_path: Path, database_url: str, redis_url: str
 ) -> None:
-    """Neither by commands nor by files; not in what the model reads, in logs, in streams or in tables."""
+    """Neither by commands nor by files; not in what the model reads, in logs, in streams or in tables.
+
+    On the way a command hands a file to ``read`` over a ``/tmp`` that is not the machine's.
+    """
     (tmp_path / ".env").write_text(f"CANARY_OF_DOTENV={CANARY}-a\n")
     toml = (
         '[agent]\nname = "Testbert"\n[http]\ntoken_env = "CANARY_OF_HTTP"\n'
-        f'[tools.filesystem]\nallowed_paths = ["{tmp_path}"]\n'
+        f'[tools.filesystem]\nallowed_paths = ["{tmp_path}", "/tmp"]\n'
     )
     with open_stack(tmp_path, database_url, redis_url, toml) as stack:
         stack.environment |= {
@@ -62,8 +68,10 @@ def test_a_canary_in_environment_and_dotenv_is_found_nowhere(
         )
         assert reply.json()["reply"] == "Seen.", reply.text + text_of(worker)
         logs = text_of(worker) + text_of(gateway)
+    assert not Path(HANDED_OVER).exists()
     said = orjson.dumps([request["body"] for request in models.requests]).decode()
     assert said.count("Access denied") == 4
+    assert "handed-42" in said
     assert CANARY not in said
     assert CANARY not in logs
     assert CANARY not in _all_rows(database_url)

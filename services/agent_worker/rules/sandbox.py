@@ -106,12 +106,12 @@ def bubblewrap(program: str, seen: Seen) -> tuple[str, ...]:
     words += ["--share-net"] if seen.network else []
     # Processes are counted for each namespace of users; without one of its own all that the user has would count.
     words += ["--unshare-user"] if seen.bounds is not None else []
-    for path, target in seen.links:
-        words += ["--symlink", target, str(path)]
     words += ["--proc", "/proc", "--dev", "/dev"]
     mounts = mounts_of(seen)
     for path, mount in mounts.items():
         words += _words(path, mount, seen)
+    for path, target in seen.links:
+        words += ["--symlink", target, str(path)]
     # When all is in its place, since places are made by writing: what takes memory is what a bound is known of.
     for path in (Path("/dev"), *(path for path, mount in mounts.items() if mount.kind == "closed"), ROOT):
         words += ["--remount-ro", str(path)]

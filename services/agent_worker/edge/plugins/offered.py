@@ -116,8 +116,11 @@ class Offer:
         workspace = Path(told.raw("agent", "workspace", default="."))
         roots = [Path(root) for root in told.raw("tools", "filesystem", "allowed_paths", default=())]
         hidden = [Path(place) for place in told.raw("paths", "hidden", default=())]
+        temporary = told.raw("paths", "temporary", default=None)
         try:
-            real = AllowedPaths(roots, workspace, hidden=hidden).resolve(path)
+            real = AllowedPaths(
+                roots, workspace, hidden=hidden, temporary=Path(temporary) if temporary else None
+            ).resolve(path)
             ProtectedFiles(PERSONALITY_FILES, workspace).refuse(real)
             with file_errors(real), changing(real.parent, create=True) as folder:
                 folder.replace(real.name, data)

@@ -3,7 +3,7 @@
 import tempfile
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -40,6 +40,13 @@ class PluginTerms:
     lent: frozenset[str]
     timeout: timedelta
     processes: int
+
+    def seeing(self, temporary: Path | None) -> "PluginTerms":
+        """The same, where commands see that folder as ``/tmp``."""
+        if temporary is None:
+            return self
+        paths = {**self.sections.get("paths", {}), "temporary": str(temporary)}
+        return replace(self, sections={**self.sections, "paths": paths})
 
 
 def plugin_terms(configuration: Configuration, environment: Mapping[str, str]) -> PluginTerms:

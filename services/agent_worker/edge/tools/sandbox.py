@@ -108,7 +108,9 @@ def find_sandbox(
     if program is None:
         return Sandbox(why="bubblewrap (bwrap) is not installed")
     seen = _seen([workspace, *writable], [*readable], [*hidden], environment=environment, network=network)
-    seen = replace(seen, temporary=_made(temporary), bounds=_bounds(processes))
+    own = _made(temporary)
+    # At its real place as well: tools tell real paths.
+    seen = replace(seen, temporary=own, writable=[*seen.writable, *([own] if own else [])], bounds=_bounds(processes))
     sandbox = Sandbox()
     for bounds in (seen.bounds, None):
         seen = replace(seen, bounds=bounds)
@@ -184,7 +186,7 @@ def _seen(
     system = [path for path in SYSTEM if path.is_dir() and not path.is_symlink()]
     named_home = [Path(environment["HOME"])] if environment.get("HOME") else []
     home = _existing(named_home)
-    own_home = home[0] if home and not _below(home[0], system) else None
+    own_home = home[0] if home and home[0] not in OWN and not _below(home[0], system) else None
     resolver = [RESOLVER.resolve()] if RESOLVER.is_symlink() else []
     concealed = _existing([*hidden, *GUARDED])
     kept = [path for path in _existing(writable) if path not in OWN]
@@ -196,7 +198,7 @@ def _seen(
         hidden_folders=[path for path in concealed if path.is_dir()],
         hidden_files=[path for path in concealed if not path.is_dir()],
         system=system,
-        links=[*links, *_links_on_the_way([*named_home, *writable, *readable], [*kept, *read, *SYSTEM, *OWN, *home])],
+        links=[*links, *_links_on_the_way([*named_home, *writable, *readable], [*kept, *read, *SYSTEM, *OWN])],
         home=own_home,
         temporary=None,
         network=network,

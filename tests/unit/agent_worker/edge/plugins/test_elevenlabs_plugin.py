@@ -97,6 +97,27 @@ async def test_speech_goes_where_it_is_wanted_if_that_is_allowed(tmp_path: Path,
     assert soul == "Error: SOUL.md is protected and cannot be changed by tools"
 
 
+async def test_a_temporary_file_is_where_commands_see_it(tmp_path: Path, use: ToolUse) -> None:
+    """Their ``/tmp`` is another one than the machine's; what they are to cut or convert has to lie there."""
+    own = tmp_path / "own-tmp"
+    own.mkdir()
+    toml = '[tools.filesystem]\nallowed_paths = ["/tmp"]\n[tools.tts]\ndefault_voice_id = "v"\n'
+    with speaking(MP3) as server:
+        given = terms(
+            tmp_path / "own",
+            "tts",
+            toml=f'{toml}api_url = "{server.url}/{{voice_id}}"\n',
+            environment={"LUCYD_ELEVENLABS_KEY": KEY},
+        )
+        given = replace(given, folders=(IN_THE_BOX,)).seeing(own)
+        async with open_plugins(given, output_limit=30_000, manner=QUICK) as shelf:
+            assert str(own) in (await speak(shelf, use))["content"]
+    (file,) = own.iterdir()
+    assert file.read_bytes() == MP3
+    assert file.name.startswith("lucyd-tts-")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
 @pytest.mark.parametrize(
     ("script", "calls", "sentence"),
     [

@@ -272,7 +272,7 @@ async def test_its_own_tmp_is_kept_and_shared_with_the_tools_for_files(run: Call
     paths = AllowedPaths([Path("/tmp")], places, hidden=[places / ".lucyd"], temporary=kept)
     paths.resolve("/tmp/ask.sh").write_text("echo answered > /tmp/answer")
     assert await run("sh /tmp/ask.sh; echo $TMPDIR$TMP") == "/tmp"
-    assert await run("cat /tmp/answer; ls -A $HOME/.lucyd") == "answered\nworkspace"
+    assert await run(f"cat /tmp/answer {kept}/answer; ls -A $HOME/.lucyd") == "answered\nanswered\ntmp\nworkspace"
     assert paths.resolve("/tmp/answer").read_text() == "answered\n"
     assert kept.stat().st_mode & 0o777 == 0o700
 
@@ -347,11 +347,14 @@ async def test_a_linked_home_is_a_home(use: ToolUse) -> None:
             (folder / f"tool-of-{folder.parent.name}").write_text("#!/bin/sh\necho run\n")
             next(folder.iterdir()).chmod(0o755)
         path = f"{home}/bin:{home}/.local/bin:{home}:{home.parent}:"
-        sandbox = sandbox_of(home, path=path)
+        (Path(base) / "letters").mkdir()
+        (home / "mail").symlink_to(Path(base) / "letters")
+        sandbox = sandbox_of(home, path=path, more=[home / "mail"])
         run = runs_in(sandbox, home, use)
         assert CANARY not in await run(f"cat ~/secret {base}/real/ada/secret ~/.local/share; grep -rs {CANARY} {base}")
         assert await run("~/bin/tool-of-ada; ~/.local/bin/tool-of-.local") == "run\nrun"
-        assert await run("echo x > ~/x && cd && cat x") == "x"
+        assert await run("echo x > ~/x && cd && cat x && echo dear > mail/to-you") == "x"
+        assert (Path(base) / "letters" / "to-you").read_text() == "dear\n"
 
 
 @pytest.mark.parametrize(("beside", "is_seen"), [("lib/x", True), ("pyvenv.cfg", True), ("credentials", False)])
@@ -447,3 +450,23 @@ def test_a_command_has_so_many_processes(sandbox: Sandbox) -> None:
         )
     assert sandbox.is_bounded
     assert 50 < int(done.stdout.split()[-1]) <= 100, done.stderr
+
+
+async def test_a_home_that_is_tmp_is_what_the_tools_see(places: Path, use: ToolUse) -> None:
+    """In containers it often is."""
+    home = {**environment(places), "HOME": "/tmp"}
+    own = places / ".lucyd" / "tmp"
+    workspace = places / ".lucyd" / "workspace"
+    found = find_sandbox(
+        "auto",
+        workspace=workspace,
+        writable=[],
+        readable=[],
+        hidden=[places / ".lucyd"],
+        environment=home,
+        network=False,
+        temporary=own,
+    )
+    tool = ExecTool(workspace, home, output_limit=1000, sandbox=found)
+    assert await tool.run({"command": "echo x > ~/x; cat /tmp/x"}, use) == "x"
+    assert (own / "x").read_text() == "x\n"
