@@ -15,6 +15,7 @@ from shared.adapters.inmemory.children import InMemoryChildren, spawning
 from shared.adapters.inmemory.clock import ManualClock
 from shared.adapters.inmemory.fleet import InMemoryFleet
 from shared.adapters.inmemory.inbox import InMemoryInbox
+from shared.adapters.inmemory.messages import messaging
 from shared.adapters.inmemory.prepared import InMemoryPreparedMessages
 from shared.adapters.inmemory.reply_files import InMemoryReplyFiles, sending
 from shared.adapters.inmemory.runs import InMemoryRuns
@@ -262,6 +263,7 @@ class InMemoryWorld(World):
                     "echo": self._echo,
                     "refuse": lambda context, _: {"error": "not today"},
                     "spawn": spawning(self.tables),
+                    "message": messaging(self.tables),
                     "send_file": sending(self.tables),
                 },
             ),

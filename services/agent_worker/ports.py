@@ -31,7 +31,8 @@ class ToolUse:
     result, and gives the text the model shall read. It raises ``ToolFailed`` where that was refused, ``ResultLater``
     where the act was done and its result is yet to come, ``LostClaim``, and ``TryLater``. ``scope`` are the tools that
     this run may use, all of them where it is ``None``. ``principal`` and ``sender`` tell for whom it runs. ``works_in``
-    is the conversation that it works for in the end: a sub-agent's root runs there. Empty: its own.
+    is the conversation that it works for in the end: a sub-agent's root runs there. Empty: its own. ``contact`` is what
+    people call whoever it answers.
     """
 
     run_id: UUID
@@ -44,6 +45,7 @@ class ToolUse:
     principal: str = ""
     sender: str = ""
     works_in: str = ""
+    contact: str = ""
 
 
 class Tool(Protocol):

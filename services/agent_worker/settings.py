@@ -15,6 +15,7 @@ from services.agent_worker.rules.fair_share import FairShare
 from services.agent_worker.rules.recall import RecallManner
 from services.agent_worker.rules.run_loop import Limits
 from services.agent_worker.rules.spawning import SpawnTerms
+from shared.domain.contacts import Contacts
 from shared.domain.delivery import LONGEST_TELEGRAM_TEXT
 from shared.domain.destination import Origin, origin_of
 from shared.domain.mcp_server import McpServer
@@ -98,6 +99,8 @@ class Settings:
     zone: ZoneInfo
     scheduling: Scheduling
     chats: Mapping[str, str]
+    contacts: Contacts
+    queue_capacity: int
 
     @classmethod
     def of(cls, configuration: Configuration) -> "Settings":
@@ -170,6 +173,8 @@ class Settings:
             zone=ZoneInfo(configuration.user.timezone),
             scheduling=tools.scheduling,
             chats={name: f"telegram:{id}" for name, id in configuration.telegram.contacts.items()},
+            contacts=Contacts.of_telegram(configuration.telegram.contacts),
+            queue_capacity=behavior.queue_capacity,
         )
 
 

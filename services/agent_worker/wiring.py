@@ -39,6 +39,7 @@ from services.agent_worker.edge.tools.memory_forget import MemoryForgetTool
 from services.agent_worker.edge.tools.memory_get import MemoryGetTool
 from services.agent_worker.edge.tools.memory_search import MemorySearchTool
 from services.agent_worker.edge.tools.memory_write import MemoryWriteTool
+from services.agent_worker.edge.tools.message import MessageTerms, MessageTool
 from services.agent_worker.edge.tools.paths import AllowedPaths
 from services.agent_worker.edge.tools.pdf_read import PdfReadTool
 from services.agent_worker.edge.tools.read import ReadTool
@@ -338,6 +339,10 @@ def _toolbox(
             output_limit=limit,
         ),
         *_scheduling(settings, foundation, clock),
+        MessageTool(
+            settings.contacts,
+            MessageTerms(settings.manner.part_limit, settings.run_deadline, settings.queue_capacity),
+        ),
     )
     enabled = [tool for tool in tools if tool.spec.name in settings.tools]
     sources: Sequence[ToolSource] = [plugins.beside(tool.spec.name for tool in tools), McpTools(servers)]

@@ -1,6 +1,5 @@
 """The part of the configuration that the gateway needs."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -13,6 +12,7 @@ from services.gateway.rules.attachments import AttachmentLimits
 from services.gateway.rules.webhook_signature import FORM, read_secrets
 from shared.actions.keep_door import Bounds
 from shared.domain.attachment import ReadableText
+from shared.domain.contacts import Contacts
 from shared.domain.destination import origin_of, refusal_of
 from shared.domain.provider import ModelSpec
 from shared.errors import ConfigError
@@ -36,7 +36,6 @@ class Settings:
     """Plain values for the constructors in ``wiring``.
 
     ``of_people``: whom bridges write for, whose conversation notices join, and what is said when answering failed.
-    ``contacts``: the operator's names for chats, in lower case, and the keys of those.
     """
 
     database_url: str | None = field(repr=False)
@@ -46,7 +45,7 @@ class Settings:
     token: str | None = field(repr=False)
     agent: str
     of_people: tuple[str, str, str]
-    contacts: Mapping[str, str]
+    contacts: Contacts
     embedder: ModelSpec | None
     embedding_timeout: timedelta
     idle_minutes: int
@@ -87,7 +86,7 @@ class Settings:
                 configuration.behavior.primary_sender or configuration.behavior.notify_target,
                 configuration.behavior.error_message,
             ),
-            contacts={name.lower(): f"telegram:{id}" for name, id in configuration.telegram.contacts.items()},
+            contacts=Contacts.of_telegram(configuration.telegram.contacts),
             embedder=_embedder(configuration),
             embedding_timeout=timedelta(seconds=configuration.memory.embedding_timeout or 15.0),
             models=tuple(sorted(spec.model for spec in configuration.models.values())),

@@ -6,6 +6,7 @@ from datetime import date, datetime, timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
+from shared.domain.api_key import OPERATOR, ApiKey
 from shared.domain.money import Usage
 from shared.domain.run import Address, RunState
 from shared.ports.history import ModelCost, StoredRun
@@ -18,6 +19,13 @@ class Whose:
 
     principal: str | None
     keyless: bool = False
+
+    @classmethod
+    def within_reach(cls, principal: str) -> "Whose":
+        """Where words may go that are sent for this principal: a named key stays with what is its own; all others, the
+        operator first, also reach what belongs to no key, as people of Telegram do."""
+        named = principal.startswith("key:") and principal != ApiKey(OPERATOR).principal
+        return cls(principal, keyless=not named)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from services.agent_worker.edge.tools.memory_forget import MemoryForgetTool
 from services.agent_worker.edge.tools.memory_get import MemoryGetTool
 from services.agent_worker.edge.tools.memory_search import MemorySearchTool
 from services.agent_worker.edge.tools.memory_write import MemoryWriteTool
+from services.agent_worker.edge.tools.message import MessageTerms, MessageTool
 from services.agent_worker.edge.tools.paths import AllowedPaths
 from services.agent_worker.edge.tools.pdf_read import PdfReadTool
 from services.agent_worker.edge.tools.read import ReadTool
@@ -33,6 +34,8 @@ from services.agent_worker.edge.tools.write import WriteTool
 from services.agent_worker.ports import Tool
 from services.agent_worker.rules.recall import RecallManner
 from services.agent_worker.rules.spawning import SpawnTerms
+from shared.domain.contacts import Contacts
+from shared.domain.delivery import LONGEST_TELEGRAM_TEXT
 from shared.domain.person import People
 from shared.runtime.configuration.sections.memory import Memory
 from shared.runtime.configuration.sections.tools import Tools
@@ -62,6 +65,7 @@ def every_tool() -> list[Tool]:
         ),
         PdfReadTool(paths),
         SendFileTool(paths, figures),
+        MessageTool(Contacts(), MessageTerms(LONGEST_TELEGRAM_TEXT, timedelta(hours=1), 1000)),
         ScheduleMessageTool({}, People(), most=tools.scheduling.max_scheduled, longest=tools.scheduling.max_delay),
         RemindUserTool(later),
         ScheduleSelfTaskTool(later),

@@ -115,6 +115,7 @@ def _use(attempt: Attempt, index: int, step: int) -> ToolUse:
         principal=claim.principal,
         sender=claim.sender,
         works_in=claim.child.works_in if claim.child is not None else "",
+        contact=claim.contact,
     )
 
 

@@ -1,7 +1,7 @@
 """A message that somebody sends to a person, over the bridges: a run of its own, without a model."""
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -14,7 +14,6 @@ from services.gateway.edge.bodies import Bodies, beside, parse_json, receive_bod
 from services.gateway.edge.door import key_of
 from services.gateway.edge.intake import Intake
 from services.gateway.edge.operation import Operation, Reply
-from services.gateway.edge.records_api import own
 from services.gateway.edge.repeats import Answered, Repeats
 from services.gateway.ports import Outbox
 from services.gateway.rules.attachments import read_attachments
@@ -22,11 +21,13 @@ from services.gateway.rules.outbound_request import OutboundBody, OutboundProble
 from services.gateway.rules.reply_shapes import Problem
 from services.gateway.rules.request_body import read_as
 from shared.domain.attachment import Attachment, ReadableText
+from shared.domain.contacts import Contacts
 from shared.domain.delivery import Dispatch
 from shared.domain.run import TERMINAL_STATES, NewRun
 from shared.errors import BadInput, LucydError, NotFound, TryLater
 from shared.ids import new_id
 from shared.ports.clock import Clock
+from shared.ports.records import Whose
 
 LARGEST_TEXT = 524_288
 """Bytes of a body with the longest text, also where each of its characters is written as twelve."""
@@ -41,15 +42,14 @@ IN_DOUBT = "nobody can tell whether it has arrived"
 
 @dataclass(frozen=True, slots=True)
 class OutboundApi:
-    """``/api/v1/outbound/send``. ``contacts`` are the operator's names for chats, in lower case: what people call
-    themselves decides nothing."""
+    """``/api/v1/outbound/send``."""
 
     outbox: Outbox
     intake: Intake
     repeats: Repeats
     bodies: Bodies
     clock: Clock
-    contacts: Mapping[str, str]
+    contacts: Contacts
 
     def operations(self) -> list[Operation]:
         """What it does."""
@@ -95,8 +95,10 @@ class OutboundApi:
         return body, asked, read_attachments(asked.files(), self.intake.manner.attachments)
 
     async def _begin(self, asked: OutboundBody, files: Sequence[Attachment], run: UUID, request: Request) -> Dispatch:
-        chat = asked.chat and self.contacts.get(asked.chat.lower(), asked.chat)
-        found = await self.outbox.places(asked.channel, chat, own(request), limit=2)
+        known = self.contacts.find(asked.chat) if asked.chat else None
+        chat = known.place if known else asked.chat
+        reached = Whose.within_reach(key_of(request).principal)
+        found = await self.outbox.places(asked.channel, chat, reached, limit=2)
         if len(found) > 1:
             raise BadInput('several chats may be meant; "chat" must say which one')
         address = await self.outbox.address(found[0]) if found else None

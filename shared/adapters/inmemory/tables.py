@@ -69,6 +69,8 @@ class Tables:
     children: dict[UUID, ChildRow] = field(default_factory=dict)
     reply_files: dict[UUID, list[dict[str, Any]]] = field(default_factory=dict)
     """By run, in the order in which they were sent."""
+    told_people: dict[UUID, list[str]] = field(default_factory=dict)
+    """By run: the conversations that its messages went to."""
 
     def line(self, conversation: str) -> list[RunRow]:
         """The open runs of a conversation: what was begun, then what interrupts, then the oldest."""
