@@ -102,6 +102,10 @@ class Upkeep(Protocol):
     async def forget_runs(self, *, older_than: timedelta, limit: int) -> int:
         """Runs that ended and were told that long ago and have neither an idempotency key nor an attachment left.
 
-        Messages and costs stay.
+        Sub-agents' runs are kept as long as the run that they work for. Messages and costs stay.
         """
+        ...
+
+    async def forget_children(self, *, older_than: timedelta, limit: int) -> int:
+        """Conversations of sub-agents that are that old and have no run left, with all that was said there."""
         ...

@@ -29,6 +29,13 @@ class ChildRun:
     works_in: str
 
 
+def parent_in(conversation: str) -> UUID | None:
+    """The run that asked for what is done in this conversation, if it is a child's."""
+    if not conversation.startswith(CHILD_CONVERSATIONS):
+        return None
+    return UUID(conversation.removeprefix(CHILD_CONVERSATIONS).partition(":")[0])
+
+
 def child_of(message: Mapping[str, Any]) -> ChildRun | None:
     """What the message of a run says of it, if it is a child."""
     said = message.get("child")

@@ -131,13 +131,14 @@ class History(Transcripts, Protocol):
     async def sessions(
         self, *, principal: str | None, keyless: bool = False, limit: int = 200
     ) -> Sequence[SessionSummary]:
-        """Open sessions, the one used last first."""
+        """Open sessions, the one used last first; those of sub-agents at work are left out."""
         ...
 
     async def session_contacts(self, target: str, *, principal: str | None, keyless: bool = False) -> Sequence[str]:
         """Conversations with an open session that ``target`` names, upper and lower case being one.
 
-        A name is a session id, a conversation key, a contact, or its bare sender (``bob`` of ``http-bob``).
+        A name is a session id, a conversation key, a contact, or its bare sender (``bob`` of ``http-bob``); a
+        sub-agent's is found by the first two.
         """
         ...
 
@@ -156,5 +157,5 @@ class History(Transcripts, Protocol):
         ...
 
     async def counts(self) -> Mapping[str, int]:
-        """``active_sessions``, ``queue_depth`` (accepted, not yet in hand), ``running``."""
+        """``active_sessions`` (without sub-agents), ``queue_depth`` (accepted, not yet in hand), ``running``."""
         ...

@@ -172,9 +172,9 @@ async def test_a_sub_agent_answers_its_parent(
     assert "gardener" in json.dumps(parent["system"])
     run = body["run_id"]
     listed = (await http.get("/api/v1/runs")).json()["runs"]
-    assert [(each["run_id"] == run, each["state"], each["conversation"][:11]) for each in listed] == [
-        (False, "done", "system:sub:"),
-        (True, "done", "http:defaul"),
+    assert [(each["run_id"] == run, each["state"], each["parent_run_id"]) for each in listed] == [
+        (False, "done", run),
+        (True, "done", None),
     ]
     story = (await http.get(f"/api/v1/runs/{run}/story")).json()
     waits = [entry for entry in story["story"] if entry.get("reason") == "child"]

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from shared.domain.attachment import line_of
 from shared.domain.chat import ContentBlock
+from shared.domain.child_run import parent_in
 from shared.domain.money import Usage
 from shared.domain.run import Question
 from shared.domain.trace_context import trace_id
@@ -76,6 +77,7 @@ def run_body(run: StoredRun) -> dict[str, Any]:
         "state": run.state,
         "kind": run.kind,
         "conversation": run.conversation,
+        "parent_run_id": None if (parent := parent_in(run.conversation)) is None else str(parent),
         "session_id": str(run.session) if run.session else None,
         "ordinal": run.ordinal,
         "attempts": run.attempts,

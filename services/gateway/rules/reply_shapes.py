@@ -96,12 +96,13 @@ class QuestionReply(Named):
 
 
 class Run(Shape):
-    """What is known of a run."""
+    """What is known of a run. ``parent_run_id``: the run that asked for it, of a sub-agent's."""
 
     run_id: UUID
     state: Literal["accepted", "running", "waiting", "done", "failed", "cancelled", "merged", "dead"]
     kind: str
     conversation: str
+    parent_run_id: UUID | None
     session_id: UUID | None
     ordinal: int
     attempts: int

@@ -16,6 +16,9 @@ BATCH = 1000
 BLOBS_AT_ONCE = 20
 """Each may be megabytes."""
 
+CHILDREN_AT_ONCE = 100
+"""Each has as many messages as its sub-agent made turns."""
+
 WORKERS_FOR = timedelta(days=1)
 RESERVATIONS_FOR = timedelta(days=7)
 """Long enough to ask after a call; then its row of costs says all that is left to say."""
@@ -72,9 +75,10 @@ async def retain(kept: Kept, upkeep: Upkeep, clock: Clock) -> Mapping[str, int]:
         steps["attachments"] = partial(upkeep.forget_blobs, older_than=blobs_for, limit=BLOBS_AT_ONCE)
     if kept.runs is not None:  # after the keys, since a run lives as long as its key
         steps["runs"] = partial(upkeep.forget_runs, older_than=kept.runs, limit=BATCH)
+        steps["children"] = partial(upkeep.forget_children, older_than=kept.runs, limit=CHILDREN_AT_ONCE)
     if kept.costs_months:
         steps["costs"] = partial(upkeep.forget_costs, months=kept.costs_months, limit=BATCH)
-    batches = {"attachments": BLOBS_AT_ONCE}
+    batches = {"attachments": BLOBS_AT_ONCE, "children": CHILDREN_AT_ONCE}
     gone = {name: await _exhaust(forget, clock, batches.get(name, BATCH)) for name, forget in steps.items()}
     log.info("retention_done", **gone)
     return gone

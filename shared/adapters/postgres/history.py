@@ -5,6 +5,7 @@ from decimal import Decimal
 from uuid import UUID
 
 from shared.adapters.postgres.pool import Database
+from shared.domain.child_run import CHILD_CONVERSATIONS
 from shared.domain.money import Usage
 from shared.messages.run_events import ACCEPTED_ID, STEP, accepted_event, id_order
 from shared.messages.step_events import events_of_step
@@ -15,29 +16,37 @@ RUN = """
 select id, conversation, principal, session, ordinal, kind, state, attempts, accepted_at, finished_at, outcome
 from runs where id = %s
 """
+
+
+def no_child(column: str) -> str:
+    """Nobody talks in conversations of sub-agents; who knows one by its id or key finds it all the same."""
+    return f"not starts_with({column}, '{CHILD_CONVERSATIONS}')"
+
+
 # First which ones, then their figures: of thousands of open sessions a few hundred are shown.
-SESSIONS = """
+SESSIONS = f"""
 select s.id, s.conversation, s.contact, s.model, s.created_at, s.updated_at,
        (select count(*) from messages m where m.session = s.id and m.ordinal >= s.live_from and not m.dropped),
        s.compaction_count, s.context_tokens, coalesce(k.cost, 0), coalesce(k.currency, 'USD'), s.last_ordinal
 from (
   select o.* from sessions o join conversations c on c.key = o.conversation
-  where o.closed_at is null
+  where o.closed_at is null and {no_child("o.conversation")}
     and (%s::text is null or c.principal = %s or (%s and c.principal not like 'key:%%'))
   order by o.updated_at desc limit %s
 ) s
 left join lateral (select sum(cost) as cost, max(currency) as currency from costs where session = s.id) k on true
 order by s.updated_at desc
-"""
-CONTACTS = """
+"""  # noqa: S608 - all of it is ours
+CONTACTS = f"""
 select s.conversation from sessions s join conversations c on c.key = s.conversation
 where s.closed_at is null
   and (%s::text is null or c.principal = %s or (%s and c.principal not like 'key:%%'))
-  and lower(%s) in (s.id::text, lower(s.conversation), lower(s.contact),
+  and lower(%s) in (s.id::text, lower(s.conversation),
+                    case when {no_child("s.conversation")} then lower(s.contact) end,
                     case when starts_with(s.contact, c.channel || '-')  -- the bare sender
                          then lower(substr(s.contact, length(c.channel) + 2)) end)
 order by s.updated_at desc
-"""
+"""  # noqa: S608 - as above
 MESSAGES = """
 select newest.created_at, newest.run, newest.body, r.sender, r.source,
        array[k.input_tokens, k.output_tokens, k.cache_read_tokens, k.cache_write_tokens]
@@ -62,11 +71,11 @@ from costs where at >= case %s when 'today' then date_trunc('day', now(), 'UTC')
   and (%s::text is null or principal = %s)
 group by model, currency order by sum(cost) desc, model
 """
-COUNTS = """
-select (select count(*) from sessions where closed_at is null),
+COUNTS = f"""
+select (select count(*) from sessions where closed_at is null and {no_child("conversation")}),
        count(*) filter (where state = 'accepted'), count(*) filter (where state = 'running')
 from runs where state in ('accepted', 'running', 'waiting')
-"""
+"""  # noqa: S608 - as above
 
 # A step that ends before or at `after` is not read: pieces of text are long, and followers ask each second.
 TOLD = """

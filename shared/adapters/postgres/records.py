@@ -5,6 +5,7 @@ from datetime import date, timedelta
 from decimal import Decimal
 from uuid import UUID
 
+from shared.adapters.postgres.history import no_child
 from shared.adapters.postgres.pool import Database
 from shared.domain.money import Usage
 from shared.domain.run import OPEN_STATES, Address, RunState
@@ -75,15 +76,15 @@ left join lateral (  -- an answer and what it has cost are stored in one transac
 ) m on true
 where r.id = %s order by k.at desc limit 200
 """
-SESSION_OF = """
+SESSION_OF = f"""
 select s.id from sessions s join conversations c on c.key = s.conversation
 where s.closed_at is null
   and (%s::text is null or c.principal = %s or (%s and c.principal not like 'key:%%'))
-  and lower(%s) in (lower(s.conversation), lower(s.contact),
+  and lower(%s) in (lower(s.conversation), case when {no_child("s.conversation")} then lower(s.contact) end,
                     case when starts_with(s.contact, c.channel || '-')  -- the bare sender
                          then lower(substr(s.contact, length(c.channel) + 2)) end)
 order by s.updated_at desc limit 1
-"""
+"""  # noqa: S608 - as above
 LARGEST = """
 select s.id, c.key, c.channel, c.principal, c.contact
 from sessions s join conversations c on c.key = s.conversation
@@ -91,15 +92,15 @@ where s.closed_at is null and c.channel <> 'system'
   and (%s::text is null or c.principal = %s or (%s and c.principal not like 'key:%%'))
 order by s.context_tokens desc, s.updated_at desc limit 1
 """
-IDLE = """
+IDLE = f"""
 select s.conversation from sessions s join conversations c on c.key = s.conversation
-where s.closed_at is null and s.updated_at < now() - %s
+where s.closed_at is null and s.updated_at < now() - %s and {no_child("s.conversation")}
   and (%s::text is null or c.principal = %s or (%s and c.principal not like 'key:%%'))
   and not exists (select 1 from runs r where r.conversation = s.conversation
                   and (r.state in ('accepted', 'running', 'waiting')
                        or r.ordinal = c.last_ordinal and r.finished_at > now() - %s))
 order by s.updated_at limit %s
-"""
+"""  # noqa: S608 - as above
 FILES = "select count(*), max(scanned_at), (select count(*) from chunks) from files"
 
 

@@ -70,7 +70,8 @@ with gone as (
      order by b.created_at limit %s)) returning 1
 ) select count(*) from gone
 """
-# Ids are UUIDv7 and begin with the milliseconds of their making, so the primary key finds old runs by age.
+# Ids are UUIDv7 and begin with the milliseconds of their making, so the primary key finds old runs by age. Those of a
+# family go behind their root, which counts what they have paid; and none goes that another one's end is still to reach.
 RUNS = """
 with gone as (
   delete from runs where id = any (array
@@ -80,9 +81,14 @@ with gone as (
        and r.state in ('done', 'failed', 'cancelled', 'merged', 'dead')
        and not exists (select 1 from idempotency i where i.run = r.id)
        and not exists (select 1 from blobs b where b.run = r.id)
+       and not exists (select 1 from children c where c.parent = r.id and c.collected_at is null)
+       and not exists (select 1 from children c where c.run = r.id
+                       and (c.collected_at is null or exists (select 1 from runs f where f.id = c.root)))
      order by r.id limit %s)) returning 1
 ) select count(*) from gone
 """
+
+CHILDREN = "select lucyd_forget_children(%s, %s)"
 
 # Within a minute its worker may yet say by itself what the call has cost.
 LEFT_OPEN = """
@@ -168,6 +174,10 @@ class PostgresUpkeep:
     async def forget_runs(self, *, older_than: timedelta, limit: int) -> int:
         """See ``Upkeep.forget_runs``."""
         return await self._count(RUNS, (older_than, older_than, limit))
+
+    async def forget_children(self, *, older_than: timedelta, limit: int) -> int:
+        """See ``Upkeep.forget_children``."""
+        return await self._count(CHILDREN, (older_than, limit))
 
     async def forget_blobs(self, *, older_than: timedelta, limit: int) -> int:
         """See ``Upkeep.forget_blobs``."""

@@ -1,12 +1,17 @@
 """What people read, out of a real Postgres."""
 
+from datetime import timedelta
+
 import pytest
 
 from shared.adapters.postgres.history import PostgresHistory
 from shared.adapters.postgres.pool import Database
+from shared.adapters.postgres.records import PostgresRecords
 from shared.domain.run import Address
 from shared.ids import new_id
+from shared.ports.records import Whose
 from tests.builders import final_write, new_run
+from tests.contract.test_children_contract import spawn, the_child, with_spawns_open
 from tests.runs_worlds import PostgresWorld
 
 PRINCIPAL = "key:phone"
@@ -34,6 +39,25 @@ async def test_a_long_session_shows_its_newest_rows_in_order(database: Database)
     )
     rows = await PostgresHistory(database).messages(session, principal=PRINCIPAL, limit=3)
     assert [row.body["content"] for row in rows] == [7, 8, 9]
+
+
+async def test_sub_agents_at_work_are_no_sessions_of_people(database: Database) -> None:
+    """A list of ten of them hides the one that somebody talks in; and nobody means them who closes what rests."""
+    world = PostgresWorld(database)
+    world.me = await world.hire()
+    parent = await with_spawns_open(world)
+    child = await the_child(world, await spawn(world, parent))
+    history, records = PostgresHistory(database), PostgresRecords(database)
+    assert [each.id for each in await history.sessions(principal=None)] == [parent.session.id]
+    assert (await history.counts())["active_sessions"] == 1
+    assert list(await history.session_contacts("sub-agent", principal=None)) == []
+    assert await records.session_of("sub-agent", Whose(None)) is None
+    for name in (str(child.session.id), child.conversation):
+        assert list(await history.session_contacts(name, principal=None)) == [child.conversation]
+    await world.store(child, final_write(child))
+    await database.rows("update sessions set updated_at = now() - interval '1 day'")
+    await database.rows("update runs set finished_at = now() - interval '1 day' where id = %s", (child.run,))
+    assert list(await records.idle(Whose(None), longer_than=timedelta(hours=1), limit=10)) == []
 
 
 @pytest.mark.parametrize("target", ["bob", "BOB", "http-bob", "HTTP-Bob", "http:phone:Bob", "http:phone:bob", "id"])

@@ -15,9 +15,13 @@ from shared.adapters.postgres.leadership import PostgresLeadership
 from shared.adapters.postgres.pool import Database
 from shared.adapters.postgres.records import PostgresRecords
 from shared.adapters.postgres.upkeep import PostgresUpkeep
+from shared.domain.run import Claim
 from shared.errors import TryLater
 from shared.ports.backlog import SessionLine, Watermark
 from shared.ports.files import Chunk, KnownFile
+from tests.builders import ending, final_write, results, said, write
+from tests.contract.test_children_contract import asking, spawn, the_child, wait_for_children, with_spawns_open
+from tests.runs_worlds import PostgresWorld
 
 DAY = timedelta(days=1)
 CONVERSATION = "insert into conversations (key, channel, principal, contact) values ('cli', 'cli', 'me', 'me')"
@@ -66,6 +70,57 @@ async def test_only_old_ended_told_runs_without_a_key_are_forgotten(database: Da
     left = {row[0] for row in await database.rows("select id from runs")}
     assert left == {keyed, untold, opened, young}
     assert await database.value("select count(*) from effects") == 0
+
+
+async def forgotten(database: Database) -> int:
+    """How many runs go when nothing is kept longer than it must be."""
+    await database.rows("update runs set published_at = now() where finished_at is not null")
+    return await PostgresUpkeep(database).forget_runs(older_than=timedelta(0), limit=1000)
+
+
+async def sub_agents(database: Database) -> tuple[PostgresWorld, Claim, Claim, Claim]:
+    """A run that waits for its sub-agent, which waits for one of its own."""
+    world = PostgresWorld(database)
+    world.me = await world.hire()
+    root = await with_spawns_open(world)
+    child = await asking(world, await the_child(world, await spawn(world, root)))
+    grandchild = await the_child(world, await spawn(world, child))
+    for waits in (root, child):
+        await wait_for_children(world, waits)
+    return world, root, child, grandchild
+
+
+async def test_sub_agents_go_behind_their_root_with_all_they_said(database: Database) -> None:
+    """Nobody reads their conversations then; while a run may wait for their ends, or count their money, they stay."""
+    world, root, child, grandchild = await sub_agents(database)
+    upkeep = PostgresUpkeep(database)
+    await world.store(grandchild, final_write(grandchild, "so it is"))
+    assert await forgotten(database) == 0
+    for waits in (child, root):
+        await world.children.collect(waits.run)
+        claim = await world.claim(waits.conversation)
+        await world.store(claim, write(claim, messages=[results(("c0", "x"))], step=2, stage="model"))
+        await world.store(claim, write(claim, messages=[said("well")], ending=ending(claim)))
+        assert await forgotten(database) == (1 if waits is root else 0)
+    assert await upkeep.forget_children(older_than=timedelta(0), limit=10) == 0
+    assert await forgotten(database) == 2
+    assert await upkeep.forget_children(older_than=DAY, limit=10) == 0
+    assert await upkeep.forget_children(older_than=timedelta(0), limit=10) == 2
+    assert await database.rows("select key from conversations") == [(root.conversation,)]
+    assert await database.rows("select distinct session from messages") == [(root.session.id,)]
+    assert await database.value("select count(*) from costs where run = %s", (grandchild.run,)) == 1
+
+
+async def test_a_run_stays_until_its_sub_agents_have_heard_of_its_end(database: Database) -> None:
+    """Else nobody would ever tell them, and they would work on for nobody."""
+    world, root, *_ = await sub_agents(database)
+    await world.inbox.cancel(root.run, reason="enough")
+    assert await forgotten(database) == 0
+    await world.fence()
+    for _ in range(3):
+        await world.children.mind(limit=10)
+    assert await forgotten(database) == 1
+    assert await forgotten(database) == 2
 
 
 async def test_what_was_sent_or_dropped_long_ago_is_forgotten_and_what_was_given_up_is_not(database: Database) -> None:

@@ -172,10 +172,16 @@ class Attic:
     async def forget_runs(self, *, older_than: timedelta, limit: int) -> int:
         return self._take("runs", limit)
 
+    async def forget_children(self, *, older_than: timedelta, limit: int) -> int:
+        assert self.rows.get("runs", 0) == 0  # a conversation goes when its runs have gone
+        assert limit <= 100  # each has many messages
+        return self._take("children", limit)
+
 
 async def test_old_rows_go_in_batches() -> None:
     """Disk stays flat, and no statement grows with the backlog."""
     old = {"keys": 2500, "calls_booked": 1, "reservations": 2001, "workers": 1, "events": 10, "runs": 7, "costs": 3}
+    old |= {"children": 201}
     old |= {"schedules": 6, "steps_told": 1001, "sentences": 4, "deliveries": 1002, "webhooks": 5, "attachments": 205}
     attic = Attic(dict(old))
     kept = Kept(
@@ -203,6 +209,7 @@ async def test_attachments_are_kept_no_longer_than_their_runs() -> None:
 async def test_what_is_kept_for_ever_is_not_touched() -> None:
     """0 days means for ever, and nobody's history goes by accident."""
     kept = {"events": 10, "runs": 7, "costs": 3, "deliveries": 2, "webhooks": 1, "sentences": 4, "attachments": 3}
+    kept |= {"children": 2}
     attic = Attic(dict(kept))
     await retain(Kept(timedelta(days=1), None, None, None, None, 0), attic, HandClock())
     assert attic.rows.items() >= kept.items()

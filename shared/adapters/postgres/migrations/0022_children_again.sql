@@ -238,3 +238,22 @@ begin
     else jsonb_build_object('error', format('nothing of yours is scheduled as %s; list_scheduled shows what is', v_name))
   end;
 end $$;
+
+create index conversations_of_children on conversations (created_at) where starts_with(key, 'system:sub:');
+
+-- Throws away conversations of sub-agents with all that was said there, when none of their runs is left; how many.
+create function lucyd_forget_children(p_older_than interval, p_limit integer) returns bigint language plpgsql as $$
+declare
+  v_gone text[] := array(
+    select c.key from conversations c
+    where starts_with(c.key, 'system:sub:') and c.created_at < now() - p_older_than
+      and not exists (select 1 from runs r where r.conversation = c.key)
+    order by c.created_at limit p_limit for update skip locked);
+  v_sessions uuid[] := array(select id from sessions where conversation = any(v_gone));
+begin
+  delete from messages where session = any(v_sessions);
+  delete from consolidation_state where session = any(v_sessions);
+  delete from sessions where id = any(v_sessions);
+  delete from conversations where key = any(v_gone);
+  return cardinality(v_gone);
+end $$;
