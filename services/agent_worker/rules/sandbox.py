@@ -43,7 +43,8 @@ class Seen:
 
     ``hidden`` folders are empty to it, ``hidden`` files have no content. Of two that lie in each other the deeper one
     counts; of the same path, ``hidden``. ``temporary`` is what it sees as ``/tmp``; ``None``: something that is empty
-    each time. Without ``bounds`` an old bubblewrap does, too.
+    each time. ``may_nest``: it may make namespaces of users itself, in which it is root and mounts what it likes, also
+    memory without end. Without ``bounds``, and where it ``may_nest``, an old bubblewrap does, too.
     """
 
     writable: Collection[Path]
@@ -56,6 +57,7 @@ class Seen:
     temporary: Path | None
     network: bool
     bounds: Bounds | None
+    may_nest: bool
 
 
 class Mount(NamedTuple):
@@ -106,6 +108,7 @@ def bubblewrap(program: str, seen: Seen) -> tuple[str, ...]:
     words += ["--share-net"] if seen.network else []
     # Processes are counted for each namespace of users; without one of its own all that the user has would count.
     words += ["--unshare-user"] if seen.bounds is not None else []
+    words += [] if seen.may_nest else ["--disable-userns"]
     words += ["--proc", "/proc", "--dev", "/dev"]
     mounts = mounts_of(seen)
     for path, mount in mounts.items():

@@ -1,7 +1,7 @@
 """The sandbox that commands run in where the machine has one: bubblewrap, in namespaces of its own.
 
 Whether it works can only be tried: a kernel may refuse user namespaces, a container may refuse mounts, and an old
-bubblewrap knows no sizes.
+bubblewrap lacks some of its words.
 """
 
 import os
@@ -52,7 +52,8 @@ class Sandbox:
     """``words`` stand before each command; empty: there is none, and ``why`` says so in a sentence.
 
     ``temporary`` is what commands see as ``/tmp``; ``None``: nothing that is kept. ``places`` in it are where
-    others are mounted (folders or not). ``is_bounded``: files in memory, and processes, have a limit.
+    others are mounted (folders or not). ``is_bounded``: files in memory, and processes, have a limit that nothing gets
+    round.
     """
 
     words: Sequence[str] = ()
@@ -96,7 +97,7 @@ def find_sandbox(
     temporary: Path | None = None,
     processes: int = 0,
 ) -> Sandbox:
-    """Try it once, and once more without bounds. Blocks for up to twenty seconds.
+    """Try it, and again for an old bubblewrap without what it lacks. Blocks for up to half a minute.
 
     ``workspace`` and ``writable`` folders may be written, ``readable`` ones read, ``hidden`` ones are empty; those that
     do not exist are left out. ``environment`` is the command's: its ``PATH`` and ``HOME`` are seen to. ``temporary``
@@ -112,9 +113,8 @@ def find_sandbox(
     # At its real place as well: tools tell real paths.
     seen = replace(seen, temporary=own, writable=[*seen.writable, *([own] if own else [])], bounds=_bounds(processes))
     sandbox = Sandbox()
-    for bounds in (seen.bounds, None):
-        seen = replace(seen, bounds=bounds)
-        sandbox = _tried(program, seen, workspace, environment)
+    for each in (replace(seen, may_nest=False), seen, replace(seen, bounds=None)):
+        sandbox = _tried(program, each, workspace, environment)
         if sandbox.words:
             break
     return sandbox
@@ -155,7 +155,9 @@ def _tried(program: str, seen: Seen, workspace: Path, environment: Mapping[str, 
     words = bubblewrap(program, seen)
     at = places_in_temporary(seen)
     places = [(seen.temporary / path.relative_to(TMP), path.is_dir()) for path in at] if seen.temporary else []
-    sandbox = Sandbox(words, temporary=seen.temporary, places=places, is_bounded=seen.bounds is not None)
+    sandbox = Sandbox(
+        words, temporary=seen.temporary, places=places, is_bounded=seen.bounds is not None and not seen.may_nest
+    )
     try:
         sandbox.make_ready()
         tried = subprocess.run(
@@ -203,6 +205,7 @@ def _seen(
         temporary=None,
         network=network,
         bounds=None,
+        may_nest=True,
     )
 
 

@@ -388,20 +388,29 @@ async def test_files_that_lie_in_memory_have_an_end(run: Callable[..., Any], pla
     assert "No space left" in filled
 
 
-async def test_an_old_bubblewrap_does_without_bounds(
-    places: Path, monkeypatch: pytest.MonkeyPatch, sandbox: Sandbox, use: ToolUse
+async def test_no_command_becomes_root_of_a_sandbox_of_its_own(run: Callable[..., Any]) -> None:
+    """In one it would mount memory without end, and reach parts of the kernel that are root's alone."""
+    said = await run("unshare -rm sh -c 'mount -t tmpfs -o size=20G x /tmp && df /tmp'; unshare -U echo un''shared")
+    assert said.count("unshare failed") == 2
+    assert "unshared" not in said
+
+
+@pytest.mark.parametrize("lacks", ["--size", "--disable-userns"])
+async def test_an_old_bubblewrap_does_without_what_it_lacks(
+    places: Path, monkeypatch: pytest.MonkeyPatch, sandbox: Sandbox, use: ToolUse, lacks: str
 ) -> None:
-    """It knows no sizes; all the rest is as safe."""
+    """It knows no sizes, or can't keep others from nesting; all the rest is as safe."""
     real = shutil.which("bwrap")
     old = places / "old" / "bwrap"
     old.parent.mkdir()
-    refuses = 'case " $* " in *" --size "*) echo "bwrap: Unknown option --size" >&2; exit 1; esac'
+    refuses = f'case " $* " in *" {lacks} "*) echo "bwrap: Unknown option {lacks}" >&2; exit 1; esac'
     old.write_text(f'#!/bin/sh\n{refuses}\nexec {real} "$@"\n')
     old.chmod(0o755)
     monkeypatch.setenv("PATH", f"{old.parent}:{os.environ['PATH']}")
     found = sandbox_of(places)
     assert sandbox.is_bounded
     assert not found.is_bounded
+    assert ("--size" in found.words) is (lacks != "--size")
     assert CANARY not in await runs_in(found, places, use)(f"cat {places}/.lucyd/http_token {places}/papers/.env")
 
 
