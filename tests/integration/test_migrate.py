@@ -183,6 +183,34 @@ def test_the_last_step_of_a_run_that_meets_a_migration_is_stored(empty_url: str)
     assert _asked(empty_url, told, (write["id"], run))
 
 
+BEFORE_PEOPLE = """
+insert into conversations (key, channel, principal, contact)
+  values ('http:shop:anna', 'http', 'key:shop', 'http-anna'), ('system:sub:1:1:0', 'system', 'key:shop', 'sub-agent');
+insert into runs (id, conversation, ordinal, kind, state, source, tier, principal, sender, message, deadline_at)
+  values ('00000000-0000-0000-0000-000000000001', 'http:shop:anna', 1, 'message', 'waiting', 'http', 'full', 'key:shop',
+          'anna', '{}', now()),
+         ('00000000-0000-0000-0000-000000000002', 'system:sub:1:1:0', 1, 'message', 'running', 'system', 'minimal',
+          'key:shop', 'anna', '{"text": "x", "child": {"depth": 1}}', now());
+insert into children (run, parent, root, step, call_index, most_characters)
+  values ('00000000-0000-0000-0000-000000000002', '00000000-0000-0000-0000-000000000001',
+          '00000000-0000-0000-0000-000000000001', 1, 0, 10);
+insert into schedules (conversation, principal, sender, contact, kind, text, due_at, look_at, made_by)
+  values ('http:shop:anna', 'key:shop', 'anna', 'http-anna', 'reminder', 'x', now(), now(), 'a'),
+         ('cli', 'key:default', 'cli', 'cli', 'reminder', 'y', now(), now(), 'b')
+"""
+
+
+def test_what_was_there_before_it_went_by_person_belongs_to_one(empty_url: str) -> None:
+    """Sub-agents at work and timers of the release before are whose they were, and seen by nobody else."""
+    _migrated_until(empty_url, "0018_prepared.sql")
+    _execute(empty_url, BEFORE_PEOPLE)
+    migrate(empty_url)
+    child = "select message -> 'child' from runs where message ? 'child'"
+    assert _asked(empty_url, child, ()) == {"depth": 1, "works_in": "http:shop:anna"}
+    whose = "select array_agg(identity || ' ' || person order by id) from schedules"
+    assert _asked(empty_url, whose, ()) == ["http:shop:anna http:shop:anna", "key:default owner"]
+
+
 def test_a_migration_and_those_who_are_at_work_never_wait_in_a_circle(empty_url: str) -> None:
     """Postgres would end one of them after a second: a client's message, or the migration itself."""
     _running(empty_url)

@@ -1,6 +1,22 @@
 -- Sub-agents once more: the money of a family is let out one call after the other, what they remember is their root's, and
 -- nothing of them is kept for longer than their root. And what is scheduled goes by person, as memory does.
 
+-- Those who are at work hold one of these and ask for another: all at once, or none and again.
+do $$
+begin
+  for v_try in 1 .. 1000 loop
+    begin
+      perform set_config('lock_timeout', case when v_try <= 20 then '200ms' else '5s' end, true);
+      lock table conversations, runs, reservations, schedules in access exclusive mode;
+      exit;
+    exception when lock_not_available or deadlock_detected then
+      perform pg_sleep(0.1);
+    end;
+  end loop;
+  perform set_config('lock_timeout', '0', true);
+end $$;
+lock table conversations, runs, reservations, schedules in access exclusive mode;
+
 -- Which of the open calls may go out by now. Only those of families are asked after; all others leave it empty.
 alter table reservations add column let_through_at timestamptz;
 create index reservations_let_through on reservations (run) where let_through_at is not null and settled_at is null;
@@ -12,6 +28,7 @@ create index reservations_let_through on reservations (run) where let_through_at
 create function lucyd_let_through(p_call uuid, p_run uuid, p_root uuid, p_limit numeric) returns json language plpgsql as $$
 declare
   v_reservation reservations;
+  v_family uuid[];
   v_own numeric;
   v_beside numeric;
   v_out numeric;
@@ -19,16 +36,13 @@ declare
 begin
   perform pg_advisory_xact_lock(hashtextextended('money of ' || p_root, 0));
   select * into v_reservation from reservations where call_id = p_call;
+  v_family := array(select run from children where root = p_root union select p_root union select p_run);
   -- One statement, so that a call that is settled meanwhile counts once: as it was, or as it was paid.
-  with family as materialized (
-    select run from children where root = p_root union select p_root union select p_run
-  )
-  select coalesce((select sum(cost) from costs where run = p_run and not (estimated and provider = '')), 0),
-         coalesce((select sum(cost) from costs where run in (select run from family) and run <> p_run
-                   and not (estimated and provider = '')), 0),
-         coalesce((select sum(worst_case) from reservations where run in (select run from family)
+  select coalesce(sum(cost) filter (where run = p_run), 0), coalesce(sum(cost) filter (where run <> p_run), 0),
+         coalesce((select sum(worst_case) from reservations where run = any(v_family)
                    and let_through_at is not null and settled_at is null and call_id <> p_call), 0)
-    into v_own, v_beside, v_out;
+    into v_own, v_beside, v_out
+    from costs where run = any(v_family) and not (estimated and provider = '');
   if v_own + v_beside >= p_limit then
     v_leave := 'none';
   elsif v_reservation.let_through_at is null and v_own + v_beside + v_out >= p_limit then
