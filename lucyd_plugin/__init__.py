@@ -9,6 +9,7 @@ from typing import Any
 
 __all__ = [
     "Attachment",
+    "FileToSend",
     "PluginAuth",
     "PluginEmptyOutput",
     "PluginError",
@@ -36,6 +37,19 @@ class ToolSpec:
     effect: str = "once"
     cpu_heavy: bool = False
     timeout: float = 0.0
+    sends: bool = False
+
+
+@dataclass(frozen=True)
+class FileToSend:
+    """A file that a tool with ``sends`` gives back as ``{"send": ...}``: it goes ``to`` whom the parameter ``send_to``
+    names. With ``is_voice`` it is heard as a voice message."""
+
+    to: str
+    data: bytes
+    filename: str
+    content_type: str
+    is_voice: bool = False
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from lucyd_plugin import PluginInvalidInput, PluginNotConfigured, ToolSpec
+from lucyd_plugin import FileToSend, PluginInvalidInput, PluginNotConfigured, ToolSpec
 from lucyd_plugin.calling import post
 
 ADDRESS = "https://api.elevenlabs.io/v1/text-to-speech/{voice_id}"
@@ -69,10 +69,10 @@ def configure(
 async def tts(
     text: str, voice_id: str = "", model_id: str = "", output_file: str = "", send_to: str = ""
 ) -> dict[str, Any]:
-    """Speak it into a file."""
+    """Speak it into a file, or to somebody as a voice message."""
     speech = _ready()
     voice, model = voice_id or speech.voice, model_id or speech.model
-    _check(text, voice, model, send_to)
+    _check(text, voice, model)
     audio = await post(
         speech.address.replace("{voice_id}", quote(voice, safe="")),
         headers={"xi-api-key": speech.key, "accept": "audio/mpeg"},
@@ -80,6 +80,10 @@ async def tts(
         timeout=speech.timeout,
         configured=speech.address,
     )
+    if send_to:
+        if output_file:
+            speech.save(output_file, audio)
+        return {"send": FileToSend(send_to, audio, "voice.mp3", "audio/mpeg", is_voice=True)}
     path = speech.save(output_file, audio) if output_file else _in_temporary_file(audio, speech.save)
     return {"text": f"Generated audio ({len(audio)} bytes)", "attachments": [path]}
 
@@ -92,7 +96,7 @@ def _ready() -> _Speech:
     return _speech
 
 
-def _check(text: str, voice: str, model: str, send_to: str) -> None:
+def _check(text: str, voice: str, model: str) -> None:
     if not text.strip():
         raise PluginInvalidInput("text is empty")
     if len(text) > LONGEST_TEXT:
@@ -101,10 +105,6 @@ def _check(text: str, voice: str, model: str, send_to: str) -> None:
         raise PluginInvalidInput("No voice_id specified and no default configured")
     if not NAME.fullmatch(voice) or not NAME.fullmatch(model):
         raise PluginInvalidInput("voice_id and model_id are letters, digits, _, - and .")
-    if send_to:
-        raise PluginInvalidInput(
-            "send_to is not done by this tool; nothing was spoken. Call it without, then send the file by its path"
-        )
 
 
 def _in_temporary_file(audio: bytes, save: Callable[[str, bytes], str]) -> str:
@@ -124,7 +124,9 @@ def _in_temporary_file(audio: bytes, save: Callable[[str, bytes], str]) -> str:
 TOOLS = [
     ToolSpec(
         name="tts",
-        description="Generate speech audio from text. The result names the audio file, which can then be sent.",
+        description=(
+            "Generate speech audio from text: as a voice message to send_to, or into a file, which can then be sent."
+        ),
         input_schema={
             "type": "object",
             "properties": {
@@ -132,11 +134,15 @@ TOOLS = [
                 "voice_id": {"type": "string", "description": "Voice; left out: the configured one."},
                 "model_id": {"type": "string", "description": "Model of speech; left out: the configured one."},
                 "output_file": {"type": "string", "description": "Where to put the audio; left out: a temporary file."},
-                "send_to": {"type": "string", "description": "Not done by this tool: send the file afterwards."},
+                "send_to": {
+                    "type": "string",
+                    "description": "Whom to send it to as a voice message: a contact, or the person you answer.",
+                },
             },
             "required": ["text"],
         },
         function=tts,
         effect="once",
+        sends=True,
     )
 ]

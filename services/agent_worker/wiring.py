@@ -26,6 +26,7 @@ from services.agent_worker.actions.tell import Outlet
 from services.agent_worker.actions.work_alone import work_alone
 from services.agent_worker.edge.isolation import Isolation
 from services.agent_worker.edge.mcp_tools import McpTools
+from services.agent_worker.edge.plugins.sending import PeopleAround
 from services.agent_worker.edge.plugins.shelf import PluginShelf, open_plugins
 from services.agent_worker.edge.toolbox import LocalToolbox
 from services.agent_worker.edge.tools.at_local_time import AtLocalTime
@@ -43,6 +44,7 @@ from services.agent_worker.edge.tools.message import MessageTerms, MessageTool
 from services.agent_worker.edge.tools.paths import AllowedPaths
 from services.agent_worker.edge.tools.pdf_read import PdfReadTool
 from services.agent_worker.edge.tools.read import ReadTool
+from services.agent_worker.edge.tools.receivers import Receivers
 from services.agent_worker.edge.tools.record_episode import RecordEpisodeTool
 from services.agent_worker.edge.tools.remind_user import RemindUserTool
 from services.agent_worker.edge.tools.sandbox import Sandbox, find_sandbox
@@ -171,7 +173,16 @@ async def open_service(configuration: Configuration, *, wrap: Wrap = _as_it_is) 
         pulse = stack.enter_context(beating(settings.database_url, worker, on_fenced=_leave_at_once))
         sandbox = _sandbox(settings)
         plugins = await stack.enter_async_context(
-            open_plugins(settings.plugins.seeing(sandbox.temporary), output_limit=settings.output_truncation)
+            open_plugins(
+                settings.plugins.seeing(sandbox.temporary),
+                output_limit=settings.output_truncation,
+                sender=PeopleAround(
+                    Receivers(settings.contacts),
+                    PostgresBlobs(foundation.database),
+                    settings.run_deadline,
+                    settings.queue_capacity,
+                ),
+            )
         )
         web = await stack.enter_async_context(_open_web(settings.web))
         skills = SkillShelf(SkillFolders(settings.skill_places), SystemClock())

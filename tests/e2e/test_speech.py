@@ -43,7 +43,14 @@ def models() -> Iterator[ScriptedModelServer]:
     scripts: dict[str, Script] = {
         "slow": [Hang(2.0), Say("I have heard it.")],
         "speak": [
-            Use([("tts", {"text": "Hello.", "output_file": "hello.mp3"}), ("tts", {"text": ""})]),
+            Use(
+                [
+                    ("tts", {"text": "Hello.", "output_file": "hello.mp3"}),
+                    ("tts", {"text": ""}),
+                    ("tts", {"text": "Hello.", "send_to": "default"}),
+                    ("tts", {"text": "Hello.", "send_to": "Nobody"}),
+                ]
+            ),
             Say("Listen."),
         ],
     }
@@ -116,9 +123,18 @@ def test_the_agent_speaks(stack: Stack, services: Services) -> None:
         reply = http.post("/api/v1/chat", json={"message": "[[script:speak]]"}).json()
         assert reply["reply"] == "Listen."
         events = http.get(f"/api/v1/sessions/{reply['session_id']}/history?full=true").json()["events"]
+        fetched = http.get(reply["attachments"][0]["url"])
     results = [event["content"] for event in events if event["type"] == "tool_result"]
     file = stack.workspace / "hello.mp3"
-    assert results == [f"Generated audio (11 bytes)\n[attachment: {file}]", "Error: text is empty"]
+    assert results == [
+        f"Generated audio (11 bytes)\n[attachment: {file}]",
+        "Error: text is empty",
+        "Attached voice.mp3: it goes out with your reply.",
+        "Error: Unknown contact 'Nobody'. Contacts: none are configured",
+    ]
     assert file.read_bytes() == b"ID3 a voice"
+    assert [(each["filename"], each["content_type"]) for each in reply["attachments"]] == [("voice.mp3", "audio/mpeg")]
+    assert fetched.content == b"ID3 a voice"
+    assert len(services.voice.received) == 2  # nothing is bought for a call that can't be done
     assert services.voice.received[0].headers["xi-api-key"] == "canary-of-speaking"
     assert not any(key in text_of(worker) for key in KEYS.values())

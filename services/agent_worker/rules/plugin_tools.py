@@ -22,7 +22,10 @@ class BadPlugin(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DeclaredTool:
-    """A tool as its plugin declares it. ``max_output`` and ``timeout`` 0: as for every tool."""
+    """A tool as its plugin declares it. ``max_output`` and ``timeout`` 0: as for every tool.
+
+    ``sends``: it may give back a file that goes to whom its parameter ``send_to`` names.
+    """
 
     spec: ToolSpec
     function: Callable[..., Any]
@@ -30,6 +33,7 @@ class DeclaredTool:
     talkers: frozenset[str] | None = None
     cpu_heavy: bool = False
     timeout: float = 0.0
+    sends: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,9 @@ def _tool(entry: Any, position: int) -> DeclaredTool:
     if effect not in DECLARED:
         raise BadPlugin(f"{where} ({name}): effect must be one of {', '.join(DECLARED)}")
     heavy = bool(_of(entry, "cpu_heavy") or _of(entry, "heavy"))
+    sends = _of(entry, "sends") is True
+    if sends and heavy:
+        raise BadPlugin(f"{where} ({name}): what runs in a process of its own sends nothing")
     return DeclaredTool(
         ToolSpec(name, description, _schema(schema, f"{where} ({name})"), effect),
         function,
@@ -83,6 +90,7 @@ def _tool(entry: Any, position: int) -> DeclaredTool:
         talkers=_talkers(_of(entry, "talkers"), f"{where} ({name})"),
         cpu_heavy=heavy,
         timeout=_number(entry, "timeout", f"{where} ({name})"),
+        sends=sends,
     )
 
 

@@ -10,10 +10,11 @@ from typing import Any
 
 import structlog
 
-from lucyd_plugin import PluginError
+from lucyd_plugin import FileToSend, PluginError
 from services.agent_worker.edge.plugins.away import OwnLoop, Threads, TookTooLong, TooMany
 from services.agent_worker.edge.plugins.children import ChildDied, Children
 from services.agent_worker.edge.plugins.reading import Plugin
+from services.agent_worker.edge.plugins.sending import FileSender
 from services.agent_worker.ports import ToolFailed, ToolUse
 from services.agent_worker.rules.plugin_speech import PAUSE, TRIES, may_try_again, refusal, text_of, without_secrets
 from services.agent_worker.rules.plugin_tools import DeclaredTool
@@ -23,6 +24,7 @@ from shared.domain.effect import ToolSpec
 log = structlog.get_logger(__name__)
 
 KEY = "idempotency_key"
+SEND_TO = "send_to"
 ERROR = "Error:"
 
 
@@ -48,6 +50,7 @@ class PluginTool:
         loop: OwnLoop,
         children: Children,
         manner: Manner,
+        sender: FileSender | None = None,
     ) -> None:
         self._plugin = plugin
         self._declared = declared
@@ -55,6 +58,7 @@ class PluginTool:
         self._loop = loop
         self._children = children
         self._manner = manner
+        self._sender = sender
         self._within = declared.timeout or manner.timeout.total_seconds()
         limit = int(declared.max_output) or manner.output_limit
         self._limit = min(limit, manner.output_limit)
@@ -68,9 +72,11 @@ class PluginTool:
         """Its result as text. Raises ``ToolFailed`` with a sentence that gives nothing away."""
         name = self.spec.name
         given = self._with_key(arguments, use.key)
+        if self._declared.sends and given.get(SEND_TO):
+            self._find_receiver(given[SEND_TO], use)
         for left in reversed(range(TRIES)):
             try:
-                return self._said(await self._call(given))
+                return await self._told(await self._call(given), use)
             except PluginError as fault:
                 log.warning("plugin_fault", plugin=self._plugin.name, tool=name, code=fault.code, tries_left=left)
                 if not left or not may_try_again(fault.code, self.spec.effect):
@@ -111,6 +117,19 @@ class PluginTool:
         if inspect.iscoroutine(result):  # an ordinary function that gives back a coroutine
             return await self._loop.run(_itself(result), {}, within=self._within)
         return result
+
+    def _find_receiver(self, to: str, use: ToolUse) -> None:
+        """Before anything is done or bought. Raises ``ToolFailed``."""
+        if self._sender is None:
+            raise ToolFailed("nothing can be sent from here")
+        self._sender.check(to, use)
+
+    async def _told(self, result: Any, use: ToolUse) -> str:
+        """The result as text, once the file that it is to send is sent."""
+        file = result.get("send") if isinstance(result, Mapping) and self._declared.sends else None
+        if isinstance(file, FileToSend) and self._sender is not None:
+            return await self._sender.send(file, use)
+        return self._said(result)
 
     def _said(self, result: Any) -> str:
         text = without_secrets(text_of(result), self._manner.secrets)

@@ -17,6 +17,7 @@ from services.agent_worker.edge.plugins.offered import Offer, PluginConfig
 from services.agent_worker.edge.plugins.plugin_tool import Manner, PluginTool
 from services.agent_worker.edge.plugins.preprocessing import LoadedPreprocessor, PluginPreprocessors
 from services.agent_worker.edge.plugins.reading import Plugin, plugin_files, read_plugin
+from services.agent_worker.edge.plugins.sending import FileSender
 from services.agent_worker.edge.plugins.terms import IN_THE_BOX, PluginTerms, named_in
 from services.agent_worker.ports import Tool
 from services.agent_worker.rules.plugin_tools import BadPlugin
@@ -95,9 +96,9 @@ def _giving_way(report: Report, names: Collection[str]) -> Report:
 
 @contextlib.asynccontextmanager
 async def open_plugins(
-    terms: PluginTerms, *, output_limit: int, manner: Manner | None = None
+    terms: PluginTerms, *, output_limit: int, manner: Manner | None = None, sender: FileSender | None = None
 ) -> AsyncIterator[PluginShelf]:
-    """Load them; their loops and processes end with this."""
+    """Load them; their loops and processes end with this. ``sender`` is for those that send files to people."""
     manner = manner or Manner(terms.timeout, output_limit=output_limit, secrets=terms.secrets)
     offer = Offer(terms.sections, tuple(terms.enabled), secret=terms.secret)
     threads = Threads()
@@ -134,7 +135,11 @@ async def open_plugins(
             else:
                 names.add(name)
                 offered.append(name)
-                tools.append(PluginTool(plugin, declared, threads=threads, loop=loop, children=children, manner=manner))
+                tools.append(
+                    PluginTool(
+                        plugin, declared, threads=threads, loop=loop, children=children, manner=manner, sender=sender
+                    )
+                )
         preprocessors = [each.name for each in plugin.preprocessors]
         reports.append(Report(plugin.name, "loaded", "", tuple(offered), tuple(preprocessors), tuple(notes)))
         log.info("plugin_loaded", plugin=plugin.name, tools=offered, preprocessors=preprocessors, notes=notes)

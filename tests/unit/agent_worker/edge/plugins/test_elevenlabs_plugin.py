@@ -2,20 +2,29 @@
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from services.agent_worker.edge.plugins.plugin_tool import Manner
+from services.agent_worker.edge.plugins.sending import PeopleAround
 from services.agent_worker.edge.plugins.shelf import PluginShelf, open_plugins
 from services.agent_worker.edge.plugins.terms import IN_THE_BOX
 from services.agent_worker.edge.toolbox import LocalToolbox
-from services.agent_worker.ports import ToolUse
+from services.agent_worker.edge.tools.receivers import Receivers
+from services.agent_worker.ports import ToolFailed, ToolUse
+from shared.adapters.inmemory.blobs import InMemoryBlobs
+from shared.adapters.inmemory.clock import ManualClock
+from shared.adapters.inmemory.tables import Tables
+from shared.domain.attachment import is_voice
 from shared.domain.chat import ToolResult
+from shared.domain.contacts import Contacts
+from shared.domain.outgoing_file import OutgoingFile, outgoing
 from tests.plugin_terms import put, terms
 from tests.speech_server import Act, SpeechServer, speaking
 from tests.stack import free_port
@@ -34,7 +43,12 @@ def _the_environment_stays() -> Iterator[None]:
 
 
 def opened(
-    tmp_path: Path, url: str, *, key: str = KEY, more: str = 'default_voice_id = "voice-1"'
+    tmp_path: Path,
+    url: str,
+    *,
+    key: str = KEY,
+    more: str = 'default_voice_id = "voice-1"',
+    tables: Tables | None = None,
 ) -> AbstractAsyncContextManager[PluginShelf]:
     toml = (
         f'workspace = "{tmp_path}/ws"\n[tools.filesystem]\nallowed_paths = ["{tmp_path}/ws"]\n'
@@ -43,7 +57,9 @@ def opened(
     (tmp_path / "ws").mkdir(exist_ok=True)
     environment = {"LUCYD_ELEVENLABS_KEY": key} if key else {}
     given = terms(tmp_path / "own", "tts", toml=toml, environment=environment)
-    return open_plugins(replace(given, folders=(IN_THE_BOX,)), output_limit=30_000, manner=QUICK)
+    receivers = Receivers(Contacts.of_telegram({"Bob": 8}))
+    sender = PeopleAround(receivers, InMemoryBlobs(tables or Tables(ManualClock())), timedelta(hours=1), 100)
+    return open_plugins(replace(given, folders=(IN_THE_BOX,)), output_limit=30_000, manner=QUICK, sender=sender)
 
 
 async def speak(shelf: PluginShelf, use: ToolUse, **arguments: object) -> ToolResult:
@@ -95,6 +111,45 @@ async def test_speech_goes_where_it_is_wanted_if_that_is_allowed(tmp_path: Path,
     assert outside.startswith("Error: Access denied: /etc/lucyd.mp3 is outside")
     soul, _ = await heard(tmp_path, use, MP3, output_file="SOUL.md")
     assert soul == "Error: SOUL.md is protected and cannot be changed by tools"
+
+
+@pytest.mark.parametrize(("to", "act"), [("Ann", "send_file"), ("bob", "message")])
+async def test_speech_is_sent_as_a_voice_message_and_no_file_is_left(
+    tmp_path: Path, use: ToolUse, monkeypatch: pytest.MonkeyPatch, to: str, act: str
+) -> None:
+    """With the reply to whoever is answered, in their own line to others; its bytes are kept before."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    tables, acts = Tables(ManualClock()), list[tuple[str, Any]]()
+
+    async def done(name: str, arguments: Mapping[str, Any]) -> str:
+        acts.append((name, arguments))
+        return "Sent"
+
+    use = replace(use, act=done, contact="Ann", sender="7")
+    with speaking(MP3) as server:
+        async with opened(tmp_path, server.url, tables=tables) as shelf:
+            assert (await speak(shelf, use, send_to=to))["content"] == "Sent"
+    ((name, arguments),) = acts
+    (blob,) = tables.blobs.values()
+    assert (name, blob.run, blob.data) == (act, use.run_id, MP3)
+    if act == "send_file":
+        file = OutgoingFile(blob.id, "voice.mp3", "audio/mpeg", len(MP3), "voice")
+        assert arguments == file.document()
+    else:
+        (block,) = arguments["blocks"]
+        assert (arguments["place"], arguments["text"], block["id"]) == ("telegram:8", "", str(blob.id))
+        assert outgoing(block, is_voice=is_voice(block)).shown_as == "voice"
+    assert not list(tmp_path.rglob("lucyd-tts-*"))
+
+
+async def test_speech_that_nobody_would_get_is_told(tmp_path: Path, use: ToolUse) -> None:
+    """The act looks once more; what it refuses is what the model reads."""
+
+    async def refused(name: str, arguments: Mapping[str, Any]) -> str:
+        raise ToolFailed(f"nothing was sent: {arguments['name']} has not written to you yet")
+
+    said, _ = await heard(tmp_path, replace(use, act=refused), MP3, send_to="Bob")
+    assert said == "Error: nothing was sent: Bob has not written to you yet"
 
 
 async def test_a_temporary_file_is_where_commands_see_it(tmp_path: Path, use: ToolUse) -> None:
@@ -160,7 +215,7 @@ async def test_nobody_there(tmp_path: Path, use: ToolUse) -> None:
         ({"text": " "}, "text is empty"),
         ({"text": "x" * 10_001}, "text has 10001 characters; 10000 can be spoken at once"),
         ({"voice_id": "../users"}, "voice_id and model_id are letters, digits, _, - and ."),
-        ({"send_to": "Anna"}, "send_to is not done by this tool; nothing was spoken. Call it without, then send the"),
+        ({"send_to": "Anna"}, "Unknown contact 'Anna'. Contacts: Bob"),
     ],
 )
 async def test_what_cannot_be_spoken_is_not_sent(

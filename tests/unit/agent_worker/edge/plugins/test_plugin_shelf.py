@@ -67,6 +67,10 @@ async def test_a_plugin_of_the_first_lucyd_works_unchanged(tmp_path: Path, use: 
         ("import numpy_of_nobody\n", "it failed when it was imported: there is no module 'numpy_of_nobody' here"),
         ("TOOLS = 7\n", "TOOLS must be a list, not int"),
         ("TOOLS = [{'name': 'x y'}]\n", "TOOLS[0] needs a name of up to 64 letters, digits, _ and -"),
+        (
+            "TOOLS = [{'name': 'x', 'description': 'd', 'function': print, 'cpu_heavy': True, 'sends': True}]\n",
+            "TOOLS[0] (x): what runs in a process of its own sends nothing",
+        ),
         (f"def configure():\n    raise ValueError('{SECRET}')\n", "configure() failed: ValueError in line 2"),
         ("def configure(moon):\n    pass\n", "configure() asks for 'moon', which plugins are not given"),
         ("PREPROCESSORS = [('x', 7)]\n", "PREPROCESSORS[0] needs a name and a function fn"),
