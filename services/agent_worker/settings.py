@@ -98,7 +98,6 @@ class Settings:
     mcp_servers: tuple[McpServer, ...]
     zone: ZoneInfo
     scheduling: Scheduling
-    chats: Mapping[str, str]
     contacts: Contacts
     queue_capacity: int
 
@@ -172,7 +171,6 @@ class Settings:
             plugins=plugin_terms(configuration, environment),
             zone=ZoneInfo(configuration.user.timezone),
             scheduling=tools.scheduling,
-            chats={name: f"telegram:{id}" for name, id in configuration.telegram.contacts.items()},
             contacts=Contacts.of_telegram(configuration.telegram.contacts),
             queue_capacity=behavior.queue_capacity,
         )

@@ -390,7 +390,7 @@ def _scheduling(settings: Settings, foundation: Foundation, clock: SystemClock) 
     most, longest = settings.scheduling.max_scheduled, settings.scheduling.max_delay
     later = AtLocalTime(clock, settings.people, settings.zone, most=most)
     return (
-        ScheduleMessageTool(settings.chats, settings.people, most=most, longest=longest),
+        ScheduleMessageTool(settings.contacts, settings.people, most=most, longest=longest),
         RemindUserTool(later),
         ScheduleSelfTaskTool(later),
         ListScheduledTool(PostgresSchedules(foundation.database), settings.people, settings.zone),

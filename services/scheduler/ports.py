@@ -6,6 +6,8 @@ from datetime import timedelta
 from typing import Protocol
 from uuid import UUID
 
+from shared.domain.delivery import Dispatch
+from shared.domain.run import Address
 from shared.errors import TryLater
 from shared.ports.records import Whose
 
@@ -34,14 +36,22 @@ class NotSent(TryLater):
 
 
 class Outbox(Protocol):
-    """Words for people, without a run. Both raise ``TryLater``."""
+    """Where words for people may go. All raise ``TryLater``."""
 
     async def places(self, channel: str, chat: str | None, whose: Whose, *, limit: int) -> Sequence[str]:
         """Conversations of a channel that somebody has begun, of one chat or of all."""
         ...
 
-    async def send_out(self, conversation: str, channel: str, parts: Sequence[tuple[UUID, str]]) -> bool:
-        """Put them behind what was said there so far, each id once; false when no bridge is there."""
+    async def address(self, conversation: str) -> Address | None:
+        """How a message to this conversation is addressed."""
+        ...
+
+    async def dispatch(self, run: UUID) -> Dispatch | None:
+        """What became of a run that goes out; ``None``: there is no such run."""
+        ...
+
+    async def is_led(self, channel: str) -> bool:
+        """Whether a bridge is there that sends what goes out."""
         ...
 
 

@@ -66,7 +66,9 @@ def every_tool() -> list[Tool]:
         PdfReadTool(paths),
         SendFileTool(paths, figures),
         MessageTool(Contacts(), MessageTerms(LONGEST_TELEGRAM_TEXT, timedelta(hours=1), 1000)),
-        ScheduleMessageTool({}, People(), most=tools.scheduling.max_scheduled, longest=tools.scheduling.max_delay),
+        ScheduleMessageTool(
+            Contacts(), People(), most=tools.scheduling.max_scheduled, longest=tools.scheduling.max_delay
+        ),
         RemindUserTool(later),
         ScheduleSelfTaskTool(later),
         ListScheduledTool(figures, People(), UTC),

@@ -148,6 +148,8 @@ def test_a_message_for_later_is_kept_for_its_contact_and_is_its_makers_own(stack
         (listed,) = results(http, "list")
         assert listed.endswith(": message to Ann: see you")
         http.headers.update(bearer(make_key(stack.database_url, "shop", "chat", "read")))
+        unknown = "Error: Unknown contact 'ANN'. Contacts: none that this key may reach"
+        assert results(http, "message", sender="anna") == [unknown]
         assert results(http, "task", sender="anna") == [f"Scheduled sched-2: task at {shown(1)} {ZONE}"]
         assert results(http, "list", sender="berta") == ["Nothing is scheduled."]
         assert results(http, "cancel_second", sender="berta")[0].startswith("Error: nothing of yours is scheduled as ")

@@ -8,7 +8,7 @@ from uuid import UUID
 import structlog
 
 from services.scheduler.ports import NotSent, Outbox
-from services.scheduler.rules.firing import MOST_TRIES, Manner, parts_of, pause, run_of
+from services.scheduler.rules.firing import MOST_TRIES, Manner, outbound_of, pause, run_of
 from shared.actions.accept_message import Door, accept_message
 from shared.domain.schedule import Schedule
 from shared.errors import BadInput, Full, NotFound, TryLater
@@ -23,7 +23,6 @@ BATCH = 50
 AT_ONCE = 4
 """Conversations; one that is locked holds up no other."""
 
-EVERYBODYS = Whose(None)
 NO_BRIDGE = "no bridge of this channel is running; nothing was sent"
 NOBODY_THERE = "nobody has written from that chat yet, so nothing can be sent there"
 UNEXPECTED = "it could not be accepted, for a reason that stands in the scheduler's log"
@@ -83,7 +82,7 @@ async def _fire(schedule: Schedule, firing: Firing) -> bool:
     else:
         await firing.schedules.fired(schedule.id, run)
         late = (firing.clock.now() - schedule.due_at).total_seconds()
-        log.info("schedule_fired", schedule=schedule.name, run=str(run) if run else None, late=round(late, 1))
+        log.info("schedule_fired", schedule=schedule.name, run=str(run), late=round(late, 1))
         return True
     return False
 
@@ -93,15 +92,22 @@ async def _accept(schedule: Schedule, run: UUID, firing: Firing) -> UUID:
     return (await accept_message(new, inbox=firing.door, wake_ups=firing.wake_ups)).run
 
 
-async def _send(schedule: Schedule, run: UUID, firing: Firing) -> None:
-    """Words for somebody become no run; ``run`` only makes the ids of what goes out."""
+async def _send(schedule: Schedule, run: UUID, firing: Firing) -> UUID:
+    """Words for somebody whom the principal of the schedule may reach. What was accepted before is not judged anew:
+    the chat or the bridge may have gone since then."""
+    if await firing.outbox.dispatch(run) is not None:
+        return run
     place = schedule.place or ""
     channel = place.partition(":")[0]
-    if not await firing.outbox.places(channel, place, EVERYBODYS, limit=1):
+    reached = Whose.within_reach(schedule.principal)
+    found = await firing.outbox.places(channel, place, reached, limit=1)
+    address = await firing.outbox.address(found[0]) if found else None
+    if address is None:
         raise NotFound(NOBODY_THERE)
-    pieces = parts_of(schedule, run, now=firing.clock.now(), zone=firing.manner.zone)
-    if not await firing.outbox.send_out(place, channel, pieces):
+    if not await firing.outbox.is_led(channel):
         raise NotSent(NO_BRIDGE)
+    new = outbound_of(schedule, run, address, now=firing.clock.now(), manner=firing.manner)
+    return (await accept_message(new, inbox=firing.door, wake_ups=firing.wake_ups)).run
 
 
 async def _put_off(schedule: Schedule, fault: TryLater, firing: Firing) -> None:

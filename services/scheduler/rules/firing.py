@@ -3,9 +3,8 @@
 import hashlib
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta, tzinfo
-from uuid import UUID, uuid5
+from uuid import UUID
 
-from shared.domain.delivery import LONGEST_TELEGRAM_TEXT, parts
 from shared.domain.run import Address, IdempotencyKey, NewRun
 from shared.domain.schedule import Schedule, ScheduleKind, local_minute
 
@@ -41,7 +40,6 @@ class Manner:
 
 def run_of(schedule: Schedule, run: UUID, *, now: datetime, manner: Manner) -> NewRun:
     """The run that it becomes; the same schedule at the same due time gives the same, whoever fires it."""
-    what = f"{schedule.kind}\n{schedule.conversation}\n{schedule.text}"
     return NewRun(
         id=run,
         address=Address(schedule.conversation, schedule.channel, schedule.principal, schedule.contact),
@@ -49,24 +47,41 @@ def run_of(schedule: Schedule, run: UUID, *, now: datetime, manner: Manner) -> N
         source="system",
         tier=TIER,
         sender=schedule.sender,
-        idempotency=IdempotencyKey(
-            SCOPE,
-            f"{schedule.id}:{schedule.due_at.isoformat()}",
-            hashlib.sha256(what.encode("utf-8", "surrogatepass")).digest(),
-            KEY_LIVES,
-        ),
+        idempotency=_key_of(schedule, schedule.conversation),
         deadline=manner.deadline,
         capacity=manner.capacity,
         webhook=manner.webhook,
     )
 
 
-def parts_of(schedule: Schedule, run: UUID, *, now: datetime, zone: tzinfo) -> list[tuple[UUID, str]]:
-    """What goes out of a message, word for word, in pieces that a chat takes; their ids are the same whoever sends."""
+def outbound_of(schedule: Schedule, run: UUID, address: Address, *, now: datetime, manner: Manner) -> NewRun:
+    """The run that a message to somebody becomes: its words stand in the line and in the session of whoever reads
+    them."""
     text = schedule.text
     if now - schedule.due_at > LATE:
-        text = f"{text}\n({_late(schedule, now, zone)})"
-    return [(uuid5(run, str(at)), piece) for at, piece in enumerate(parts(text, limit=LONGEST_TELEGRAM_TEXT))]
+        text = f"{text}\n({_late(schedule, now, manner.zone)})"
+    return NewRun(
+        id=run,
+        address=address,
+        text=text,
+        kind="outbound",
+        source="system",
+        sender=schedule.sender,
+        idempotency=_key_of(schedule, address.conversation),
+        deadline=manner.deadline,
+        capacity=manner.capacity,
+    )
+
+
+def _key_of(schedule: Schedule, conversation: str) -> IdempotencyKey:
+    """The same schedule at the same due time, whatever the clock says by then."""
+    what = f"{schedule.kind}\n{conversation}\n{schedule.text}"
+    return IdempotencyKey(
+        SCOPE,
+        f"{schedule.id}:{schedule.due_at.isoformat()}",
+        hashlib.sha256(what.encode("utf-8", "surrogatepass")).digest(),
+        KEY_LIVES,
+    )
 
 
 def text_of(schedule: Schedule, *, now: datetime, zone: tzinfo) -> str:

@@ -1,4 +1,4 @@
-"""Words for people, and what became of them; ``lucyd_send_out`` is in ``0011_runs_listed.sql``."""
+"""Where words for people may go, and what became of them."""
 
 from collections.abc import Sequence
 from uuid import UUID, uuid5
@@ -14,7 +14,6 @@ where channel = %s and (%s::text is null or key in (%s, channel || ':' || %s))
   and (%s::text is null or principal = %s or (%s and principal not like 'key:%%'))
 order by key limit %s
 """
-SEND_OUT = "select lucyd_send_out(%s, %s, %s::uuid[], %s::text[])"
 ADDRESS = "select key, channel, principal, contact from conversations where key = %s"
 LED = """
 select exists (select 1 from channel_leaders l join workers w on w.id = l.bridge
@@ -35,7 +34,7 @@ MOST_PARTS = 32
 
 
 class PostgresOutbox:
-    """``Outbox`` of the gateway's ports."""
+    """``Outbox`` of the gateway's and of the scheduler's ports."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -61,8 +60,3 @@ class PostgresOutbox:
             before = [uuid5(run, str(part)) for part in range(MOST_PARTS)]
             rows = await self._database.rows(DISPATCHED_BEFORE, (before,))
         return Dispatch(*rows[0]) if rows else None
-
-    async def send_out(self, conversation: str, channel: str, parts: Sequence[tuple[UUID, str]]) -> bool:
-        """See ``Outbox.send_out``."""
-        ids, texts = [id for id, _ in parts], [text for _, text in parts]
-        return bool(await self._database.value(SEND_OUT, (conversation, channel, ids, texts)))

@@ -263,19 +263,22 @@ async def test_a_locked_conversation_holds_up_nobody_else(
 
 MESSAGE = """
 insert into schedules (conversation, principal, sender, contact, kind, target, place, text, due_at, look_at, made_by)
-values ('http:ann:x', 'key:ann', 'ann', 'Ann', 'message', 'Bob', 'telegram:7', %s, now() - %s, now(), %s) returning id
+values ('http:ann:x', %s, 'ann', 'Ann', 'message', 'Bob', 'telegram:7', %s, now() - %s, now(), %s) returning id
 """
 BOB = """
 insert into conversations (key, channel, principal, contact)
 values ('telegram:7', 'telegram', 'person:telegram:7', 'Bob')
 """
-OUT = "select body ->> 'text' from deliveries where conversation = 'telegram:7' order by created_at"
+OUT = """
+select r.id = s.run, r.kind, r.state, r.conversation, r.principal, r.message ->> 'text'
+from runs r left join schedules s on s.run = r.id order by r.ordinal
+"""
 
 
-async def message(database: Database, text: str, since: timedelta = NO_TIME) -> int:
+async def message(database: Database, text: str, since: timedelta = NO_TIME, *, principal: str = "key:default") -> int:
     """The number of a message to Bob that is due."""
     await database.rows(CONVERSATION, ("http:ann:x",))
-    return int(await database.value(MESSAGE, (text, since, text)))
+    return int(await database.value(MESSAGE, (principal, text, since, text)))
 
 
 async def a_bridge(database: Database) -> None:
@@ -285,8 +288,10 @@ async def a_bridge(database: Database) -> None:
     assert await world.deliveries.lead(await world.hire()) is not None
 
 
-async def test_a_message_goes_out_word_for_word_and_once(database: Database, firing: Callable[..., Firing]) -> None:
-    """Also when nobody could note that it has: the heir puts in the same again, and it is there already."""
+async def test_a_message_becomes_a_run_in_its_receivers_line_and_once(
+    database: Database, firing: Callable[..., Firing]
+) -> None:
+    """Also when nobody could note that it has: the heir finds the same run, though the bridge is gone by then."""
     await a_bridge(database)
     id = await message(database, "see you at noon")
     (taken,) = await PostgresSchedules(database).take(limit=1)
@@ -295,22 +300,21 @@ async def test_a_message_goes_out_word_for_word_and_once(database: Database, fir
     await database.rows(
         "update schedules set state = 'pending', ended_at = null, run = %s where id = %s", (taken.run, id)
     )
+    await database.rows("delete from channel_leaders")
     assert await fire_due(firing()) == 1
-    assert await database.rows(OUT) == [("see you at noon",)]
-    assert await runs(database) == 0
+    assert await database.rows(OUT) == [
+        (True, "outbound", "accepted", "telegram:7", "person:telegram:7", "see you at noon")
+    ]
 
 
-async def test_a_long_message_that_is_late_says_so_at_its_end(
-    database: Database, firing: Callable[..., Firing]
-) -> None:
-    """In pieces that the chat takes, in their order."""
+async def test_a_message_that_is_late_says_so_at_its_end(database: Database, firing: Callable[..., Firing]) -> None:
+    """Its reader has to know what noon is meant."""
     await a_bridge(database)
-    await message(database, "a" * 4096 + " b", timedelta(hours=1))
+    await message(database, "see you at noon", timedelta(hours=1))
     await fire_due(firing())
-    first, second = (row[0] for row in await database.rows(OUT))
-    assert set(first) == {"a"}
-    assert second.startswith("b\n(This was due at ")
-    assert second.endswith("and comes 1 h 0 min late.)")
+    ((*_, text),) = await database.rows(OUT)
+    assert text.startswith("see you at noon\n(This was due at ")
+    assert text.endswith("and comes 1 h 0 min late.)")
 
 
 async def test_without_a_bridge_a_message_waits_and_can_be_cancelled(
@@ -321,7 +325,8 @@ async def test_without_a_bridge_a_message_waits_and_can_be_cancelled(
     id = await message(database, "hello")
     assert await fire_due(firing()) == 0
     assert await states(database) == [("pending", 1, "no bridge of this channel is running; nothing was sent")]
-    assert await PostgresSchedules(database).cancel(id, Whose("key:ann")) == "cancelled"
+    assert await runs(database) == 0
+    assert await PostgresSchedules(database).cancel(id, Whose("key:default")) == "cancelled"
 
 
 async def test_a_chat_that_nobody_has_begun_gets_nothing(database: Database, firing: Callable[..., Firing]) -> None:
@@ -333,11 +338,22 @@ async def test_a_chat_that_nobody_has_begun_gets_nothing(database: Database, fir
     ]
 
 
+async def test_a_named_key_reaches_nobody_but_its_own_people(database: Database, firing: Callable[..., Firing]) -> None:
+    """Also one that was scheduled when that was not looked at: what a key may do is asked where it is done."""
+    await a_bridge(database)
+    await message(database, "hello", principal="key:ann")
+    await message(database, "hello too", principal="person:telegram:8")
+    assert await fire_due(firing()) == 1
+    assert [row[0] for row in await states(database)] == ["failed", "fired"]
+    assert [row[-1] for row in await database.rows(OUT)] == ["hello too"]
+
+
 async def test_a_message_reaches_its_person_over_the_bridge_once_though_both_are_killed(
     surroundings: Surroundings, database: Database
 ) -> None:
-    """What Bob reads, he reads once: made before the crash of the scheduler, sent after the start of the bridge."""
-    await a_bridge(database)  # counts as living until its beat is missed, so that the message is put in
+    """What Bob reads, he reads once, and it stands in his session: made before the crash of the scheduler, said and
+    sent after the start of worker and bridge."""
+    await a_bridge(database)  # counts as living until its beat is missed, so that the message is accepted
     await message(database, "see you at noon")
     async with started("scheduler", surroundings) as scheduler:
         await until(all_fired(database, 1), 40, scheduler.said)
@@ -345,8 +361,13 @@ async def test_a_message_reaches_its_person_over_the_bridge_once_though_both_are
         await scheduler.process.wait()
     async with fake_bot_api() as telegram:
         where = {"LUCYD_TELEGRAM_TOKEN": TOKEN, "LUCYD_TELEGRAM_API_URL": telegram.url}
-        async with started("scheduler", surroundings) as heir, started("telegram_bridge", surroundings, **where):
+        async with (
+            started("scheduler", surroundings) as heir,
+            started("agent_worker", surroundings),
+            started("telegram_bridge", surroundings, **where),
+        ):
             await heir.ready()
             await telegram.until(lambda: telegram.said_to(7) == ["see you at noon"], 60)
             await until(all_fired(database, 1), 20, heir.said)
         assert telegram.said_to(7) == ["see you at noon"]
+    assert await database.rows("select role, body ->> 'text' from messages") == [("assistant", "see you at noon")]

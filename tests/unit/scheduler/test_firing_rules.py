@@ -6,7 +6,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from services.scheduler.rules.firing import Manner, is_quiet, pause, run_of, text_of
+from services.scheduler.rules.firing import Manner, is_quiet, outbound_of, pause, run_of, text_of
+from shared.domain.run import Address
 from shared.domain.schedule import Schedule, ScheduleKind
 
 VIENNA = ZoneInfo("Europe/Vienna")
@@ -58,6 +59,20 @@ def test_the_same_schedule_is_the_same_request_whenever_it_is_fired() -> None:
     assert (first.source, first.tier, first.sender, first.address.principal) == (
         "system", "operational", "1", "person:telegram:1",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(("late", "text"), [(timedelta(minutes=5), "see you"),
+    (timedelta(hours=1), "see you\n(This was due at 2026-07-01 12:00 and comes 1 h 0 min late.)")])  # fmt: skip
+def test_a_message_is_said_word_for_word_where_its_receiver_is(late: timedelta, text: str) -> None:
+    """No model is asked; whoever fires it again asks for the same run."""
+    run, bob = UUID(int=1), Address("telegram:8", "telegram", "person:telegram:8", "Bob")
+    first, again = (
+        outbound_of(timer("message", "see you"), run, bob, now=DUE + after, manner=MANNER)
+        for after in (late, timedelta(hours=3))
+    )
+    assert (first.kind, first.address, first.text, first.sender) == ("outbound", bob, text, "1")
+    assert first.idempotency == again.idempotency
+    assert first.idempotency != run_of(timer("message", "see you"), run, now=DUE, manner=MANNER).idempotency
 
 
 def test_waits_grow_and_are_never_shorter_than_was_asked() -> None:

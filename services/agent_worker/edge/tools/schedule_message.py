@@ -5,7 +5,9 @@ from typing import Any
 
 from services.agent_worker.edge.tools.at_local_time import text_to_keep
 from services.agent_worker.edge.tools.memory_arguments import whose
+from services.agent_worker.edge.tools.receivers import Receivers
 from services.agent_worker.ports import ToolFailed, ToolUse
+from shared.domain.contacts import Contacts
 from shared.domain.effect import ToolSpec
 from shared.domain.person import People
 
@@ -29,13 +31,12 @@ _SPEC = ToolSpec(
 
 
 class ScheduleMessageTool:
-    """Schedules messages. ``chats`` are the operator's names for chats and the keys of those; ``most`` is how many of a
-    principal may be pending, ``longest`` the longest delay in seconds."""
+    """Schedules messages. ``most`` is how many of a principal may be pending, ``longest`` the longest delay in
+    seconds."""
 
-    def __init__(self, chats: Mapping[str, str], people: People, *, most: int, longest: int) -> None:
-        self._chats = chats
+    def __init__(self, contacts: Contacts, people: People, *, most: int, longest: int) -> None:
+        self._receivers = Receivers(contacts)
         self._people = people
-        self._names = {name.casefold(): name for name in chats}
         self._most = most
         self._longest = longest
 
@@ -46,10 +47,7 @@ class ScheduleMessageTool:
 
     async def run(self, arguments: Mapping[str, Any], use: ToolUse) -> str:
         """Keep it. Raises ``ToolFailed`` for nobody's name, a delay that can't be, and when too much is scheduled."""
-        name = self._names.get(arguments["target"].strip().casefold())
-        if name is None:
-            known = ", ".join(sorted(self._chats)) or "none are configured"
-            raise ToolFailed(f"Unknown contact '{arguments['target'][:100]}'. Contacts: {known}")
+        receiver = self._receivers.contact(arguments["target"], use)
         text, delay = text_to_keep("text", arguments["text"]), arguments["delay_seconds"]
         if not 1 <= delay <= self._longest:
             raise ToolFailed(f"delay_seconds must be from 1 to {self._longest}")
@@ -59,10 +57,10 @@ class ScheduleMessageTool:
                 **whose(self._people, use),
                 "kind": "message",
                 "text": text,
-                "target": name,
-                "place": self._chats[name],
+                "target": receiver.name,
+                "place": receiver.place,
                 "delay": delay,
                 "most": self._most,
-                "told": f"message to {name} in {delay} seconds",
+                "told": f"message to {receiver.name} in {delay} seconds",
             },
         )
