@@ -28,5 +28,6 @@ class Backlog(Protocol):
     """Reads; nothing here changes anything."""
 
     async def lines(self, *, at_least: int, limit: int) -> Sequence[SessionLine]:
-        """Sessions, open or closed, of ``at_least`` so many messages, the one used last first. Raises ``TryLater``."""
+        """Sessions, open or closed, of ``at_least`` so many messages, the one used last first; not those of sub-agents.
+        Raises ``TryLater``."""
         ...

@@ -287,9 +287,10 @@ async def test_calls_that_a_dead_worker_left_open_are_booked(database: Database)
 
 
 async def test_the_backlog_counts_what_a_model_would_read(database: Database) -> None:
-    """Dropped rows and compacted ones do not count; the summary does."""
+    """Dropped rows and compacted ones do not count; the summary does. What a sub-agent says, it says to its run."""
     await database.rows(CONVERSATION)
-    fresh, compacted, small = uuid4(), uuid4(), uuid4()
+    await database.rows(CONVERSATION.replace("'cli', 'cli'", "'system:sub:1:1:0', 'system'"))
+    fresh, compacted, small, asked = uuid4(), uuid4(), uuid4(), uuid4()
     opened = (
         "insert into sessions (id, conversation, contact, last_ordinal, live_from, summary, compaction_count,"
         " closed_at) values (%s, 'cli', 'me', %s, %s, %s, %s, now())"
@@ -297,7 +298,8 @@ async def test_the_backlog_counts_what_a_model_would_read(database: Database) ->
     await database.rows(opened, (fresh, 6, 1, None, 0))
     await database.rows(opened, (compacted, 12, 9, "what was said", 1))
     await database.rows(opened, (small, 2, 1, None, 0))
-    for session, rows in ((fresh, 6), (compacted, 12), (small, 2)):
+    await database.rows(opened.replace("'cli'", "'system:sub:1:1:0'"), (asked, 6, 1, None, 0))
+    for session, rows in ((fresh, 6), (compacted, 12), (small, 2), (asked, 6)):
         await database.rows(
             "insert into messages (session, ordinal, run, role, body, dropped)"
             " select %s, n, gen_random_uuid(), 'user', '{}', n = 2 from generate_series(1, %s) n",
