@@ -191,12 +191,13 @@ def _seen(
     own_home = home[0] if home and home[0] not in OWN and not _below(home[0], system) else None
     resolver = [RESOLVER.resolve()] if RESOLVER.is_symlink() else []
     concealed = _existing([*hidden, *GUARDED])
-    kept = [path for path in _existing(writable) if path not in OWN]
+    own = {*OWN, *_existing(OWN)}
+    kept = [path for path in _existing(writable) if path not in own]
     read = _existing([*_programs(environment.get("PATH", ""), home), *resolver, *readable])
     links = [(path, str(path.readlink())) for path in SYSTEM if path.is_symlink()]
     return Seen(
         writable=kept,
-        readable=[path for path in read if path not in OWN],
+        readable=[path for path in read if path not in own],
         hidden_folders=[path for path in concealed if path.is_dir()],
         hidden_files=[path for path in concealed if not path.is_dir()],
         system=system,

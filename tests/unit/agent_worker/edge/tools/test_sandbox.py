@@ -492,3 +492,16 @@ async def test_a_home_that_is_tmp_is_what_the_tools_see(places: Path, use: ToolU
     tool = ExecTool(workspace, home, output_limit=1000, sandbox=found)
     assert await tool.run({"command": "echo x > ~/x; cat /tmp/x"}, use) == "x"
     assert (own / "x").read_text() == "x\n"
+
+
+async def test_a_tmp_that_is_a_link_is_not_shown_at_its_real_place(
+    places: Path, sandbox: Sandbox, use: ToolUse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some keep it on another disk; whoever allows ``/tmp`` allows no socket in it there either."""
+    assert sandbox.words
+    (places / "disk").mkdir()
+    (places / "disk" / "agent.1").write_text(CANARY)
+    (places / "link").symlink_to("disk")
+    monkeypatch.setattr("services.agent_worker.edge.tools.sandbox.OWN", (places / "link",))
+    run = runs_in(sandbox_of(places, more=[places / "link"]), places, use)
+    assert CANARY not in await run(f"cat {places}/disk/agent.1 {places}/link/agent.1")
