@@ -138,6 +138,9 @@ def echo(asked: Asked) -> Step:
     return Say(f"echo: {asked.text}")
 
 
+IMAGES_OF_A_RESULT = "[images of the result of the call "
+"""On OpenAI's wire images of results stand in a message of the user's, who has not said it."""
+
 BUILT_IN: Mapping[str, Script] = {
     "echo": echo,
     "two_tools": [
@@ -838,7 +841,8 @@ def _last_text(messages: Sequence[Mapping[str, Any]]) -> tuple[str, int]:
 def _text_of(content: Any) -> str:
     if isinstance(content, str):
         return content
-    return "\n".join(block["text"] for block in content if block.get("type") == "text")
+    texts = [block["text"] for block in content if block.get("type") == "text"]
+    return "\n".join(text for text in texts if not text.startswith(IMAGES_OF_A_RESULT))
 
 
 async def _run(server: ScriptedModelServer) -> None:

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from shared.domain import effect
+from shared.domain.attachment import Attachment
 from shared.domain.chat import ToolCall, ToolResult
 from shared.domain.effect import ToolSpec
 from shared.ports.history import SessionStatus
@@ -48,6 +49,14 @@ class ToolUse:
     contact: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Pictured:
+    """A result with images, of types that models can see; the text tells of them in words."""
+
+    text: str
+    images: Sequence[Attachment]
+
+
 class Tool(Protocol):
     """One tool. Adding one is one file in ``edge/tools`` and one line in ``wiring``."""
 
@@ -56,7 +65,7 @@ class Tool(Protocol):
         """Name, description, parameters and effect class."""
         ...
 
-    async def run(self, arguments: Mapping[str, Any], use: ToolUse) -> str:
+    async def run(self, arguments: Mapping[str, Any], use: ToolUse) -> str | Pictured:
         """Do it. Raises ``ToolFailed`` with the sentence the model shall read; anything else is a fault of the tool."""
         ...
 

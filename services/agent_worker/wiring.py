@@ -26,6 +26,7 @@ from services.agent_worker.actions.tell import Outlet
 from services.agent_worker.actions.work_alone import work_alone
 from services.agent_worker.edge.isolation import Isolation
 from services.agent_worker.edge.mcp_tools import McpTools
+from services.agent_worker.edge.picture_box import PictureBox
 from services.agent_worker.edge.plugins.sending import PeopleAround
 from services.agent_worker.edge.plugins.shelf import PluginShelf, open_plugins
 from services.agent_worker.edge.toolbox import LocalToolbox
@@ -43,6 +44,7 @@ from services.agent_worker.edge.tools.memory_write import MemoryWriteTool
 from services.agent_worker.edge.tools.message import MessageTerms, MessageTool
 from services.agent_worker.edge.tools.paths import AllowedPaths
 from services.agent_worker.edge.tools.pdf_read import PdfReadTool
+from services.agent_worker.edge.tools.react import ReactTool
 from services.agent_worker.edge.tools.read import ReadTool
 from services.agent_worker.edge.tools.receivers import Receivers
 from services.agent_worker.edge.tools.record_episode import RecordEpisodeTool
@@ -350,6 +352,7 @@ def _toolbox(
             output_limit=limit,
         ),
         *_scheduling(settings, foundation, clock),
+        ReactTool(settings.contacts),
         MessageTool(
             settings.contacts,
             MessageTerms(settings.manner.part_limit, settings.run_deadline, settings.queue_capacity),
@@ -357,7 +360,13 @@ def _toolbox(
     )
     enabled = [tool for tool in tools if tool.spec.name in settings.tools]
     sources: Sequence[ToolSource] = [plugins.beside(tool.spec.name for tool in tools), McpTools(servers)]
-    toolbox = LocalToolbox(enabled, output_truncation=limit, max_parallel=settings.parallel_tools, sources=sources)
+    toolbox = LocalToolbox(
+        enabled,
+        output_truncation=limit,
+        max_parallel=settings.parallel_tools,
+        sources=sources,
+        pictures=PictureBox(PostgresBlobs(foundation.database), largest=settings.manner.largest_image),
+    )
     return toolbox
 
 

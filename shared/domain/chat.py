@@ -48,11 +48,16 @@ class ToolCall(TypedDict):
 
 
 class ToolResult(TypedDict):
-    """What came of one call; errors are ordinary results that begin with ``Error``."""
+    """What came of one call; errors are ordinary results that begin with ``Error``.
+
+    ``images`` are stored by reference, like those of a user message; ``content`` tells of them in words. Errors have
+    none: not every provider takes them there.
+    """
 
     tool_use_id: str
     content: str
     is_error: NotRequired[bool]
+    images: NotRequired[list[ContentBlock]]
 
 
 class Native(TypedDict):

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from shared.domain.attachment import Attachment
 from shared.domain.mcp_server import ServerState
 from shared.domain.mcp_tool import OfferedTool
 
@@ -14,10 +15,14 @@ class CallFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What a server's tool answered, in words. ``is_error``: the tool says itself that it failed."""
+    """What a server's tool answered, in words. ``is_error``: the tool says itself that it failed.
+
+    ``images`` are those that models can see, in the order in which the words tell of them.
+    """
 
     text: str
     is_error: bool = False
+    images: Sequence[Attachment] = ()
 
 
 class McpServers(Protocol):

@@ -2,6 +2,7 @@
 
 import contextlib
 import http.server
+import json
 import os
 import subprocess
 import threading
@@ -141,7 +142,7 @@ def _is_up(worker: Process, name: str) -> bool:
     return any("mcp_server_up" in line and f'"server": "{name}"' in line for line in text_of(worker).splitlines())
 
 
-def test_the_reference_servers_list_and_run_their_tools_inside_a_run(stack: Stack) -> None:
+def test_the_reference_servers_list_and_run_their_tools_inside_a_run(stack: Stack, models: ScriptedModelServer) -> None:
     """What works with these works with most."""
     gateway, (worker,) = stack.gateway(), stack.workers()
     for name in ("time", "fetch", "files", "every", "web"):
@@ -163,6 +164,7 @@ def test_the_reference_servers_list_and_run_their_tools_inside_a_run(stack: Stac
     assert "over HTTP" in heard
     assert "5" in added
     assert "[image of type image/png, " in image
+    assert '"media_type": "image/png"' in json.dumps(models.requests[1]["body"]["messages"]), "the model has it, too"
     assert '"temperature"' in weather
     assert '"PATH"' in variables
     assert SECRET not in str(results)

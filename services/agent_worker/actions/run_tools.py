@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import structlog
 
@@ -12,7 +12,7 @@ from services.agent_worker.actions.attempt import Attempt, Suspend
 from services.agent_worker.ports import ResultLater, ToolUse
 from services.agent_worker.rules.effects import InDoubt, after_interruption, happened
 from services.agent_worker.rules.tool_arguments import arguments_hash
-from shared.domain.chat import AssistantMessage, ToolCall, ToolResult
+from shared.domain.chat import AssistantMessage, ContentBlock, ToolCall, ToolResult
 from shared.domain.effect import Verdict
 from shared.domain.run import EffectResult, Intent, StoredEffect, Waiting, Write
 from shared.ids import new_id
@@ -213,6 +213,8 @@ def _as_result(stored: Mapping[str, object]) -> ToolResult:
     result: ToolResult = {"tool_use_id": str(stored["tool_use_id"]), "content": str(stored["content"])}
     if stored.get("is_error"):
         result["is_error"] = True
+    if images := stored.get("images"):
+        result["images"] = cast("list[ContentBlock]", images)
     return result
 
 

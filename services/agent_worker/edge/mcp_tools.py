@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from services.agent_worker.ports import Tool, ToolFailed, ToolUse
+from services.agent_worker.ports import Pictured, Tool, ToolFailed, ToolUse
 from shared.domain.effect import ToolSpec
 from shared.domain.mcp_tool import OfferedTool
 from shared.ports.mcp_servers import CallFailed, McpServers
@@ -40,12 +40,12 @@ class McpTool:
         """How the tool is offered."""
         return self.offered.spec
 
-    async def run(self, arguments: Mapping[str, Any], use: ToolUse) -> str:
-        """What the server answered, in words. Raises ``ToolFailed`` with what it says when it failed."""
+    async def run(self, arguments: Mapping[str, Any], use: ToolUse) -> str | Pictured:
+        """What the server answered, and its images. Raises ``ToolFailed`` with what it says when it failed."""
         try:
             answer = await self._servers.call(self.offered, arguments)
         except CallFailed as fault:
             raise ToolFailed(str(fault)) from fault
         if answer.is_error:
             raise ToolFailed(answer.text)
-        return answer.text
+        return Pictured(answer.text, answer.images) if answer.images else answer.text

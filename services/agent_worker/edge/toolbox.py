@@ -8,7 +8,9 @@ from typing import Any, TypeGuard
 
 import structlog
 
+from services.agent_worker.edge.picture_box import PictureBox
 from services.agent_worker.ports import (
+    Pictured,
     Proof,
     ProvingTool,
     ResultLater,
@@ -34,11 +36,19 @@ class LocalToolbox:
 
     Results have at most ``output_truncation`` characters. At most ``max_parallel`` calls run at a time, over all
     conversations of the worker; others wait their turn. A tool must not wait for another call of the same toolbox.
+    ``pictures`` keeps the images of results; without it they are only told of.
     """
 
     def __init__(
-        self, tools: Sequence[Tool], *, output_truncation: int, max_parallel: int, sources: Sequence[ToolSource] = ()
+        self,
+        tools: Sequence[Tool],
+        *,
+        output_truncation: int,
+        max_parallel: int,
+        sources: Sequence[ToolSource] = (),
+        pictures: PictureBox | None = None,
     ) -> None:
+        self._pictures = pictures
         self._tools = {tool.spec.name: tool for tool in tools}
         self._sources = sources
         if len(self._tools) != len(tools):
@@ -108,8 +118,8 @@ class LocalToolbox:
 
     async def _isolated(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], use: ToolUse) -> ToolResult:
         try:
-            text = await tool.run(arguments, use)
-            return {"tool_use_id": call["id"], "content": self._fit(text)}
+            answer = await tool.run(arguments, use)
+            return await self._result(call, answer, use)
         except ToolFailed as error:
             return self._error(call, str(error))
         except ResultLater:
@@ -121,6 +131,16 @@ class LocalToolbox:
         except Exception as error:  # noqa: BLE001 - the door: one tool's fault must not end the run
             _log_fault("tool_failed", tool, error, run_id=str(use.run_id), key=use.key)
             return self._error(call, f"Tool '{tool.spec.name}' failed")
+
+    async def _result(self, call: ToolCall, answer: str | Pictured, use: ToolUse) -> ToolResult:
+        if isinstance(answer, str):
+            return {"tool_use_id": call["id"], "content": self._fit(answer)}
+        images, lines = await self._pictures.keep(answer, use) if self._pictures is not None else ([], "")
+        content = truncate(storable(answer.text), max(self._output_truncation - len(lines), 0)) + lines
+        result: ToolResult = {"tool_use_id": call["id"], "content": content}
+        if images:
+            result["images"] = images
+        return result
 
     def _error(self, call: ToolCall, message: str) -> ToolResult:
         return {"tool_use_id": call["id"], "content": self._fit(f"Error: {message}"), "is_error": True}

@@ -3,13 +3,15 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from shared.domain.attachment import is_image
-from shared.domain.chat import BlobBlock, ContentBlock, Message
+from shared.domain.chat import BlobBlock, ContentBlock, Message, ToolResult
 
 MOST_IMAGES = 8
 MOST_BYTES = 12_000_000
 """Of all of them together: providers take some 20 MB a request, and base64 takes a third more."""
 
 REFUSED = "[this image is not shown: the model's provider refused a request with it]"
+NOT_SHOWN = "[this image is not shown]"
+"""Only of a tool's result: there the words tell of it whether it is shown or not."""
 
 
 def images_to_show(messages: Sequence[Message], *, largest: int) -> list[BlobBlock]:
@@ -38,19 +40,28 @@ def with_images(
 
 def _newest_images(messages: Sequence[Message]) -> Iterator[BlobBlock]:
     for message in reversed(messages):
-        if message["role"] == "user" and not isinstance(message["content"], str):
+        if message["role"] == "tool_results":
+            for result in reversed(message["results"]):
+                for block in reversed(result.get("images", [])):
+                    if block["type"] == "blob" and is_image(block):
+                        yield block
+        elif message["role"] == "user" and not isinstance(message["content"], str):
             for block in reversed(message["content"]):
                 if block["type"] == "blob" and is_image(block):
                     yield block
 
 
 def _has_blobs(message: Message) -> bool:
+    if message["role"] == "tool_results":
+        return any("images" in result for result in message["results"])
     if message["role"] != "user" or isinstance(message["content"], str):
         return False
     return any(block["type"] == "blob" for block in message["content"])
 
 
 def _shown(message: Message, data: Mapping[str, str], refused: Collection[str]) -> Message:
+    if message["role"] == "tool_results":
+        return {**message, "results": [_shown_result(result, data, refused) for result in message["results"]]}
     if message["role"] != "user" or isinstance(message["content"], str):
         return message
     content: list[ContentBlock] = []
@@ -64,3 +75,17 @@ def _shown(message: Message, data: Mapping[str, str], refused: Collection[str]) 
         elif block["id"] in refused:
             content.append({"type": "text", "text": REFUSED})
     return {**message, "content": content}
+
+
+def _shown_result(result: ToolResult, data: Mapping[str, str], refused: Collection[str]) -> ToolResult:
+    if "images" not in result:
+        return result
+    images: list[ContentBlock] = []
+    for block in result["images"]:
+        if block["type"] != "blob":
+            images.append(block)
+        elif block["id"] in data:
+            images.append({"type": "image", "media_type": block["content_type"], "data": data[block["id"]]})
+        else:
+            images.append({"type": "text", "text": REFUSED if block["id"] in refused else NOT_SHOWN})
+    return {**result, "images": images}

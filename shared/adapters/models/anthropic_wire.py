@@ -114,7 +114,7 @@ def _role_and_content(message: Message, *, vision: bool) -> tuple[str, list[Bloc
     if message["role"] == "assistant":
         return "assistant", list(_said(message))
     if message["role"] == "tool_results":
-        return "user", [_result(result) for result in message["results"]]
+        return "user", [_result(result, vision=vision) for result in message["results"]]
     content = message["content"]
     blocks: Sequence[ContentBlock] = [{"type": "text", "text": content}] if isinstance(content, str) else content
     return "user", list(_asked(blocks, vision=vision))
@@ -143,12 +143,15 @@ def _said(message: AssistantMessage) -> Iterator[Block]:
         yield {"type": "tool_use", "id": _wire_id(call["id"]), "name": call["name"], "input": call["arguments"]}
 
 
-def _result(result: ToolResult) -> Block:
+def _result(result: ToolResult, *, vision: bool) -> Block:
     block: Block = {"type": "tool_result", "tool_use_id": _wire_id(result["tool_use_id"])}
     if result["content"]:
         block["content"] = result["content"]
     if result.get("is_error"):
-        block["is_error"] = True
+        block["is_error"] = True  # the API takes nothing but text beside that
+    elif images := result.get("images"):
+        words: ContentBlock = {"type": "text", "text": result["content"]}
+        block["content"] = list(_asked([words, *images], vision=vision))
     return block
 
 

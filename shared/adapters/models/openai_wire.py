@@ -24,6 +24,7 @@ from shared.ports.model import ModelAnswer, ModelRequest, StopReason
 VENDOR_HOST = "api.openai.com"
 
 _UNSEEN_IMAGE = "[an image that this model can't see]"
+_IMAGES_OF = "[images of the result of the call {}]"
 _THINKING_FIELDS = ("reasoning_content", "reasoning")
 
 _STOP_REASONS: Mapping[str, StopReason] = {
@@ -103,8 +104,15 @@ def _wire_message(message: Message, *, vision: bool) -> Iterator[dict[str, Any]]
     if message["role"] == "assistant":
         yield from _said(message)
     elif message["role"] == "tool_results":
+        shown: list[dict[str, Any]] = []
         for result in message["results"]:
-            yield {"role": "tool", "tool_call_id": result["tool_use_id"], "content": result["content"]}
+            parts = list(_asked(result.get("images", []), vision=vision))
+            words = [result["content"], *(part["text"] for part in parts if part["type"] == "text")]
+            yield {"role": "tool", "tool_call_id": result["tool_use_id"], "content": "\n".join(words)}
+            if images := [part for part in parts if part["type"] != "text"]:
+                shown += [{"type": "text", "text": _IMAGES_OF.format(result["tool_use_id"])}, *images]
+        if shown:  # results are text on this wire, and nothing may stand between them
+            yield {"role": "user", "content": shown}
     elif isinstance(message["content"], str):
         if message["content"].strip():
             yield {"role": "user", "content": message["content"]}

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 import orjson
 
-from shared.domain.chat import Message, ToolCall
+from shared.domain.chat import ContentBlock, Message, ToolCall
 from shared.domain.money import Usage
 from shared.ports.model import ModelRequest
 
@@ -33,12 +33,17 @@ def _sizes(message: Message) -> Iterator[int]:
         yield len(message["text"])
         yield from _call_sizes(message.get("tool_calls", []))
     elif message["role"] == "tool_results":
-        yield from (len(result["content"]) for result in message["results"])
+        for result in message["results"]:
+            yield len(result["content"])
+            yield from (_block_size(block) for block in result.get("images", []))
     elif isinstance(message["content"], str):
         yield len(message["content"])
     else:
-        for block in message["content"]:
-            yield len(block["text"]) if block["type"] == "text" else TOKENS_PER_IMAGE * CHARACTERS_PER_TOKEN
+        yield from (_block_size(block) for block in message["content"])
+
+
+def _block_size(block: ContentBlock) -> int:
+    return len(block["text"]) if block["type"] == "text" else TOKENS_PER_IMAGE * CHARACTERS_PER_TOKEN
 
 
 def _call_sizes(calls: list[ToolCall]) -> Iterator[int]:

@@ -17,8 +17,10 @@ import structlog
 
 from shared.adapters.mcp.patience import Patience
 from shared.adapters.mcp.servers import ConnectedServers
+from shared.domain.attachment import Attachment
 from shared.ports.mcp_servers import CallFailed
 from tests.both_loops import on_both_loops
+from tests.mcp_server import PIXEL
 from tests.mcp_worlds import ROOT, connected, is_running, raw_server, sdk_server, until
 
 QUICK = timedelta(seconds=1)
@@ -45,12 +47,14 @@ async def test_an_error_of_a_tool_is_an_error_result() -> None:
         assert "no such day" in answer.text
 
 
-async def test_images_and_sounds_are_told_and_texts_stand_in_their_order() -> None:
-    """What the message format can't carry must not vanish without a word."""
+async def test_images_come_along_and_sounds_are_told_and_texts_stand_in_their_order() -> None:
+    """What a model can't be given must not vanish without a word."""
     async with connected(sdk_server()) as world:
-        assert (await world.said("s__picture")).splitlines() == [
+        answer = await world.call("s__picture")
+        assert answer.images == [Attachment("image/png", PIXEL)]
+        assert answer.text.splitlines() == [
             "before",
-            "[image of type image/png, 67 bytes: it can't be shown here]",
+            "[image of type image/png, 67 bytes]",
             "[audio of type audio/wav, 3 bytes: it can't be shown here]",
             "[resource file:///notes.txt]",
             "what stands in it",

@@ -5,8 +5,11 @@ from typing import get_args
 
 import pytest
 
+from services.agent_worker.ports import ToolUse
 from services.agent_worker.rules.effects import InDoubt
+from shared.domain.chat import BlobBlock, ToolCall, ToolResult
 from shared.domain.effect import EffectClass
+from shared.ids import new_id
 from shared.ports.model import ModelAnswer
 from tests.builders import call
 from tests.faults import Interrupted
@@ -107,6 +110,37 @@ async def test_a_result_that_was_stored_is_used_again() -> None:
     assert [name for name, _ in tools.done] == ["quick", "slow", "slow"]
     assert _contents(heir) == ["quick did it", "slow did 1"]
     assert (await heir.outcome(run))["notices"] == []
+
+
+async def test_a_result_that_was_stored_by_itself_keeps_its_images() -> None:
+    """The heir has never seen them, and knows of them by that row alone."""
+    image: BlobBlock = {
+        "type": "blob", "id": str(new_id()), "content_type": "image/png", "filename": "", "size": 3, "text": "[image]",
+    }  # fmt: skip
+    first_stored = asyncio.Event()
+
+    class Camera(Tools):
+        async def use(self, call: ToolCall, use: ToolUse) -> ToolResult:
+            result = await super().use(call, use)
+            if call["name"] == "camera":
+                asyncio.get_running_loop().call_later(0.02, first_stored.set)
+                result["images"] = [image]
+            return result
+
+    async def die(_: object) -> str:
+        await first_stored.wait()
+        raise Interrupted
+
+    tools = Camera({"camera": "once", "slow": "idempotent"}, doing={"slow": die})
+    room = await Room(asks("camera", "slow"), tools=tools).open()
+    await room.accept()
+    await _crash(room)
+    tools.doing.clear()
+    heir = await room.heir(ModelAnswer("ok"))
+    await heir.serve()
+    assert [name for name, _ in tools.done] == ["camera", "slow", "slow"]
+    (results,) = [row["results"] for row in heir.history() if row["role"] == "tool_results"]
+    assert [one.get("images") for one in results] == [[image], None]
 
 
 async def test_the_last_result_goes_with_its_step() -> None:

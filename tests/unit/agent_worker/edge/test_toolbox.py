@@ -4,14 +4,21 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
+from uuid import UUID
 
 import pytest
 from structlog.testing import capture_logs
 
+from services.agent_worker.edge.picture_box import PictureBox
 from services.agent_worker.edge.toolbox import LocalToolbox
-from services.agent_worker.ports import Proof, Tool, Toolbox, ToolFailed, ToolUse, Verdict
+from services.agent_worker.ports import Pictured, Proof, Tool, Toolbox, ToolFailed, ToolUse, Verdict
+from shared.adapters.inmemory.blobs import InMemoryBlobs
+from shared.adapters.inmemory.tables import Tables
+from shared.adapters.system_clock import SystemClock
+from shared.domain.attachment import Attachment
 from shared.domain.chat import ToolCall
 from shared.domain.effect import ToolSpec
+from shared.errors import TryLater
 
 SCHEMA = {
     "type": "object",
@@ -39,6 +46,22 @@ class FailingTool(EchoTool):
 
     async def run(self, arguments: Mapping[str, Any], use: ToolUse) -> str:
         raise self._error
+
+
+class CameraTool:
+    """Gives back an image of so many bytes."""
+
+    spec = ToolSpec("echo", "Take a picture.", SCHEMA, "read")
+
+    async def run(self, arguments: Mapping[str, Any], use: ToolUse) -> Pictured:
+        return Pictured(str(arguments["text"]), [Attachment("image/png", b"x" * int(arguments["times"]))])
+
+
+class FullBlobs(InMemoryBlobs):
+    """Nothing can be stored now."""
+
+    async def keep(self, id: UUID, run: UUID, attachment: Attachment) -> None:
+        raise TryLater("Postgres is away")
 
 
 class SwitchTool(EchoTool):
@@ -215,3 +238,29 @@ async def test_what_cannot_be_proven_is_unknown(use: ToolUse, make: Callable[[],
 async def test_wrong_arguments_prove_nothing(use: ToolUse) -> None:
     """The call will fail by itself."""
     assert await box(SwitchTool()).prove(call("switch"), use) is None
+
+
+async def test_images_of_a_result_are_stored_before_it_refers_to_them(use: ToolUse) -> None:
+    """Whoever goes on with the run shows them; and the words are cut so that what is said of them stays."""
+    blobs = InMemoryBlobs(Tables(SystemClock()))
+    pictures = PictureBox(blobs, largest=100)
+    toolbox = LocalToolbox([CameraTool()], output_truncation=80, max_parallel=1, pictures=pictures)
+    result = await toolbox.use(call("echo", text="seen", times=3), use)
+    (image,) = result["images"]
+    assert image["type"] == "blob"
+    assert (result["content"], image["content_type"], image["size"]) == ("seen", "image/png", 3)
+    assert await blobs.load([UUID(image["id"])]) == {UUID(image["id"]): b"xxx"}
+    large = await toolbox.use(call("echo", text="y" * 500, times=101), use)
+    assert "images" not in large
+    assert len(large["content"]) == 80
+    assert large["content"].endswith("[image 1 is not shown: it has 101 bytes, more than 100]")
+
+
+async def test_a_result_is_worth_more_than_its_images(use: ToolUse) -> None:
+    """What was done is done, also when they can't be stored."""
+    for pictures in (PictureBox(FullBlobs(Tables(SystemClock())), largest=100), None):
+        toolbox = LocalToolbox([CameraTool()], output_truncation=200, max_parallel=1, pictures=pictures)
+        result = await toolbox.use(call("echo", text="seen", times=3), use)
+        assert result["content"].startswith("seen")
+        assert not result.keys() & {"images", "is_error"}
+        assert ("could not be stored" in result["content"]) is (pictures is not None)

@@ -1,6 +1,6 @@
 """Which images of a history a model is shown."""
 
-from services.agent_worker.rules.images import MOST_BYTES, MOST_IMAGES, images_to_show, with_images
+from services.agent_worker.rules.images import MOST_BYTES, MOST_IMAGES, NOT_SHOWN, REFUSED, images_to_show, with_images
 from shared.domain.chat import BlobBlock, Message
 from tests.builders import said, user
 
@@ -73,3 +73,34 @@ def test_an_image_stands_behind_its_words() -> None:
     ]
     plain: list[Message] = [user("hello"), said("nice")]
     assert with_images(plain, {}) is plain
+
+
+def results(*images: BlobBlock) -> Message:
+    """What two calls brought, the first of them with images."""
+    return {
+        "role": "tool_results",
+        "results": [
+            {"tool_use_id": "t1", "content": "seen", "images": [*images]},
+            {"tool_use_id": "t2", "content": "done"},
+        ],
+    }
+
+
+def test_images_of_results_are_shown_like_those_of_messages() -> None:
+    """By age, whoever they come from; and what is not shown any more is told of."""
+    history = [with_blobs(blob("a")), results(blob("b"), blob("c")), with_blobs(blob("d"))]
+    assert shown(*history) == ["d", "c", "b", "a"]
+    (told,) = with_images([results(blob("b"), blob("c"), blob("d"))], {"c": "QUJD"}, refused={"d"})
+    assert told["role"] == "tool_results"
+    assert told["results"] == [
+        {
+            "tool_use_id": "t1",
+            "content": "seen",
+            "images": [
+                {"type": "text", "text": NOT_SHOWN},
+                {"type": "image", "media_type": "image/png", "data": "QUJD"},
+                {"type": "text", "text": REFUSED},
+            ],
+        },
+        {"tool_use_id": "t2", "content": "done"},
+    ]

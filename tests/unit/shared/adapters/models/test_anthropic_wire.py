@@ -140,3 +140,24 @@ def test_every_reason_to_stop_has_our_word(reason: str | None, ours: str) -> Non
 def test_an_event_that_makes_no_sense_is_a_broken_answer() -> None:
     with pytest.raises(TryLater):
         _events({"type": "content_block_delta", "index": 3, "delta": {"type": "text_delta", "text": "x"}})
+
+
+def test_images_of_a_result_stand_within_it() -> None:
+    """But not beside an error: the API takes nothing but text there."""
+    image: Any = {"type": "image", "media_type": "image/png", "data": "QUJD"}
+    messages: list[Message] = [
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "text": "", "tool_calls": [{"id": "a", "name": "x", "arguments": {}}]},
+        {"role": "tool_results", "results": [{"tool_use_id": "a", "content": "A", "images": [image]}]},
+    ]
+    source = {"type": "base64", "media_type": "image/png", "data": "QUJD"}
+    (result,) = wire_messages(messages)[2]["content"]
+    assert result["content"] == [{"type": "text", "text": "A"}, {"type": "image", "source": source}]
+    (unseen,) = wire_messages(messages, vision=False)[2]["content"]
+    assert [block["type"] for block in unseen["content"]] == ["text", "text"]
+    failed: Message = {
+        "role": "tool_results",
+        "results": [{"tool_use_id": "a", "content": "Error", "images": [image], "is_error": True}],
+    }
+    (refused,) = wire_messages([*messages[:2], failed])[2]["content"]
+    assert refused == {"type": "tool_result", "tool_use_id": "a", "content": "Error", "is_error": True}

@@ -151,3 +151,46 @@ def test_users_are_merged_but_results_stay_apart() -> None:
     assert [message["role"] for message in wire] == ["user", "assistant", "tool", "tool"]
     assert wire[0]["content"] == [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]
     assert wire[1]["content"] is None
+
+
+SEEN: list[Message] = [
+    {
+        "role": "assistant",
+        "text": "",
+        "tool_calls": [{"id": "a", "name": "x", "arguments": {}}, {"id": "b", "name": "y", "arguments": {}}],
+    },
+    {
+        "role": "tool_results",
+        "results": [
+            {
+                "tool_use_id": "a",
+                "content": "A",
+                "images": [
+                    {"type": "text", "text": "[not shown]"},
+                    {"type": "image", "media_type": "image/png", "data": "QUJD"},
+                ],
+            },
+            {"tool_use_id": "b", "content": "B"},
+        ],
+    },
+    {"role": "user", "content": "quick!"},
+]
+
+
+def test_images_of_results_follow_all_results_in_a_message_of_their_own() -> None:
+    """Results are text on this wire, and anything between them would be refused."""
+    wire = wire_messages(SEEN)
+    assert [message["role"] for message in wire] == ["assistant", "tool", "tool", "user"]
+    assert [message["content"] for message in wire[1:3]] == ["A\n[not shown]", "B"]
+    assert wire[3]["content"] == [
+        {"type": "text", "text": "[images of the result of the call a]"},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}},
+        {"type": "text", "text": "quick!"},
+    ]
+
+
+def test_a_model_that_does_not_see_is_told_of_images_of_results() -> None:
+    """And nobody says something in between."""
+    wire = wire_messages(SEEN[:2], vision=False)
+    assert [message["role"] for message in wire] == ["assistant", "tool", "tool"]
+    assert wire[1]["content"] == "A\n[not shown]\n[an image that this model can't see]"
