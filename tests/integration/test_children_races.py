@@ -4,16 +4,17 @@ import asyncio
 import random
 from collections.abc import Sequence
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import psycopg
 import pytest
 
 from shared.adapters.postgres.pool import Database
-from shared.domain.run import Claim
+from shared.domain.run import Claim, Reservation
 from shared.errors import LostClaim
 from shared.ids import new_id
-from tests.builders import ending, final_write, new_run, results, said, write
+from tests.builders import ROUTE, ending, final_write, new_run, results, said, settlement, write
 from tests.contract.test_children_contract import asking, spawn, wait_for_children
 from tests.runs_worlds import PostgresWorld
 
@@ -130,3 +131,49 @@ async def test_ends_from_all_sides_meet_without_a_deadlock(world: PostgresWorld,
     assert await watched.rows("select run from children where collected_at is null") == []
     ended = {found.run for found in await world.inbox.outcomes([parent.run for parent, _ in families])}
     assert ended == {parent.run for parent, _ in families}
+
+
+class Till:
+    """What a family may pay, what it pays, and how many of its calls are out."""
+
+    def __init__(self, root: Claim, limit: Decimal) -> None:
+        self.root = root.run
+        self.limit = limit
+        self.paid = Decimal(0)
+        self.out = self.most_out = 0
+
+
+async def _spend(world: PostgresWorld, claim: Claim, till: Till, chance: random.Random) -> None:
+    """Calls, one after the other, until the money is spent; most cost less than they may."""
+    call = claim.call_id
+    while True:
+        purse = await world.children.let_through(call, run=claim.run, root=till.root, limit=till.limit)
+        if purse.leave == "none":
+            return
+        if purse.leave == "wait":
+            await asyncio.sleep(0.01)
+            continue
+        assert purse.leave == "given"
+        till.out += 1
+        till.most_out = max(till.most_out, till.out)
+        await asyncio.sleep(chance.random() / 50)
+        cost = chance.choice([Decimal("0.1"), Decimal("0.25"), ROUTE.worst_case])
+        next_call = Reservation(new_id(), ROUTE)
+        paid = settlement(claim, call, cost=cost)
+        till.out, till.paid, call = till.out - 1, till.paid + cost, next_call.call_id
+        await world.store(claim, write(claim, settle=paid, reserve=next_call))
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_a_family_passes_its_limit_by_one_call_at_most(world: PostgresWorld, watched: Watched, seed: int) -> None:
+    """However many of its members call at once, and whatever calls cost in the end; and they do call at once."""
+    chance = random.Random(seed)  # noqa: S311 - a test's dice
+    parent, conversations = await _family(world, 0)
+    till = Till(parent, Decimal(3))
+    till.paid = settlement(parent).cost
+    claims = [await world.claim(conversation) for conversation in conversations]
+    async with asyncio.timeout(SECONDS):
+        await asyncio.gather(*(_spend(world, claim, till, chance) for claim in claims))
+    assert till.limit <= till.paid < till.limit + ROUTE.worst_case
+    assert till.most_out > 1
+    assert watched.deadlocks == 0
