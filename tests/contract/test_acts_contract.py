@@ -55,6 +55,28 @@ async def test_an_heir_finds_the_result_of_an_act_stored_with_it(world: World) -
     ]
 
 
+@pytest.mark.parametrize(("effect", "needs"), [("read", 1), ("idempotent", 1), ("once", 1), ("local", 4)])
+async def test_code_without_acts_leaves_a_run_that_intends_one(world: World, effect: str, needs: int) -> None:
+    """It would call the act in doubt, which has not happened; of every other class it says what is true."""
+    await world.accept(new_run())
+    claim = await world.claim()
+    intents = [Intent(index, f"c{index}", "note", effect, "ab" * 32) for index in range(2)]
+    asked = [said("", call("note", "c0"), call("note", "c1"))]
+    await world.store(claim, write(claim, messages=asked, intents=intents, step=1, stage="tools"))
+    assert await world.needs(claim.run) == needs
+
+
+async def test_what_a_run_needs_is_never_lowered_by_an_act(world: World) -> None:
+    """Newer code may have written it."""
+    await world.accept(new_run())
+    claim = await world.claim()
+    await world.demand(claim.run, 5)
+    intent = Intent(0, "c0", "note", "local", "ab" * 32)
+    asked = [said("", call("note", "c0"))]
+    await world.store(claim, write(claim, messages=asked, intents=[intent], step=1, stage="tools"))
+    assert await world.needs(claim.run) == 5
+
+
 async def test_an_act_under_a_lost_claim_changes_nothing(world: World) -> None:
     """An heir does it, and it must not happen twice."""
     claim = await _with_act_open(world)

@@ -14,6 +14,8 @@ from shared.domain.run import UNDERSTANDS, Compaction, Ending, SessionAfter, Sto
 from shared.errors import LostClaim
 
 COMPACTION_DEADLINE = timedelta(hours=1)
+KNOWS_ACTS = 4
+"""The version of code that knows what an act in Postgres without a result means; see ``0019_local_intents.sql``."""
 
 
 def store(tables: Tables, key: str, *, worker: UUID, epoch: int, write: Write) -> Stored:
@@ -78,6 +80,8 @@ def _write_effects(tables: Tables, run: RunRow, write: Write) -> None:
             run.id, step, intent.call_index, intent.call_id, intent.tool, intent.effect, as_json(intent.proof)
         )
         tables.effects[run.id, step, intent.call_index] = effect
+        if intent.effect == "local":
+            run.needs = max(run.needs, KNOWS_ACTS)
     for result in write.results:
         known = tables.effects.get((run.id, run.step, result.call_index))
         if known is not None and known.state == "intended":
