@@ -54,13 +54,6 @@ begin
   return json_build_object('leave', v_leave, 'beside', v_beside::text);
 end $$;
 
--- For whom a run works in the end: a sub-agent's root, or it is that itself.
-create function lucyd_works_for(p_run uuid)
-  returns table (conversation text, session uuid, sender text, contact text) language sql stable as $$
-  select r.conversation, r.session, r.sender, c.contact from runs r join conversations c on c.key = r.conversation
-  where r.id = coalesce((select root from children where run = p_run), p_run)
-$$;
-
 -- As in 0017; the child knows in which conversation its root runs, for that says whose memory it is.
 create or replace function lucyd_act_spawn(p_context jsonb, p_arguments jsonb) returns jsonb language plpgsql as $$
 declare
@@ -144,7 +137,7 @@ begin
   end if;
   insert into facts (person, entity, attribute, value, source_session)
     values (v_person, v_entity, v_attribute, v_value,
-            coalesce((select session from lucyd_works_for((p_context ->> 'run')::uuid)), (p_context ->> 'session')::uuid));
+            coalesce((lucyd_root_of((p_context ->> 'run')::uuid)).session, (p_context ->> 'session')::uuid));
   return jsonb_build_object('text', case when v_fact.id is null then 'Stored: ' || v_said
                                          else format('Updated: %s (was: %s)', v_said, v_fact.value) end);
 end $$;
@@ -154,6 +147,7 @@ create or replace function lucyd_act_record_episode(p_context jsonb, p_arguments
 declare
   c_most constant integer := 10000;
   v_person text := lucyd_remembered(p_arguments ->> 'identity', p_arguments ->> 'person');
+  v_root runs := lucyd_root_of((p_context ->> 'run')::uuid);
   v_id bigint;
 begin
   select id into v_id from episodes where person = v_person and summary = p_arguments ->> 'summary' limit 1;
@@ -164,10 +158,11 @@ begin
     return jsonb_build_object('error', format('there are %s episodes already, which is the limit', c_most));
   end if;
   insert into episodes (person, session, participants, topics, decisions, summary, emotional_tone)
-    select v_person, coalesce(w.session, (p_context ->> 'session')::uuid),
-           jsonb_build_array(coalesce(w.contact, p_context ->> 'contact')), p_arguments -> 'topics',
-           p_arguments -> 'decisions', p_arguments ->> 'summary', p_arguments ->> 'emotional_tone'
-    from (select 1) one left join lucyd_works_for((p_context ->> 'run')::uuid) w on true
+    values (v_person, coalesce(v_root.session, (p_context ->> 'session')::uuid),
+            jsonb_build_array(coalesce((select contact from conversations where key = v_root.conversation),
+                                       p_context ->> 'contact')),
+            p_arguments -> 'topics', p_arguments -> 'decisions', p_arguments ->> 'summary',
+            p_arguments ->> 'emotional_tone')
     returning id into v_id;
   return jsonb_build_object('text', format('Recorded: episode #%s', v_id));
 end $$;
@@ -208,16 +203,12 @@ declare
   v_principal text := p_context ->> 'principal';
   v_due timestamptz := coalesce((p_arguments ->> 'due_at')::timestamptz,
                                 now() + (p_arguments ->> 'delay')::double precision * interval '1 second');
-  v_root record;
-  v_conversation text;
-  v_sender text;
-  v_identity text;
+  v_root runs := lucyd_root_of((p_context ->> 'run')::uuid);
+  v_conversation text := coalesce(v_root.conversation, p_context ->> 'conversation');
+  v_sender text := coalesce(v_root.sender, p_context ->> 'sender');
+  v_identity text := coalesce(p_arguments ->> 'identity', lucyd_identity(v_principal, v_sender, v_conversation));
   v_id bigint;
 begin
-  select * into v_root from lucyd_works_for((p_context ->> 'run')::uuid);
-  v_conversation := coalesce(v_root.conversation, p_context ->> 'conversation');
-  v_sender := coalesce(v_root.sender, p_context ->> 'sender');
-  v_identity := coalesce(p_arguments ->> 'identity', lucyd_identity(v_principal, v_sender, v_conversation));
   perform pg_advisory_xact_lock(hashtext('lucyd_act_schedule'), hashtext(v_principal));
   if (select count(*) from schedules where principal = v_principal and state = 'pending')
      >= (p_arguments ->> 'most')::bigint then
@@ -226,7 +217,8 @@ begin
   end if;
   insert into schedules (conversation, principal, sender, contact, kind, target, place, text, due_at, look_at, made_by,
                          identity, person)
-    values (v_conversation, v_principal, v_sender, coalesce(v_root.contact, p_context ->> 'contact'),
+    values (v_conversation, v_principal, v_sender,
+            coalesce((select contact from conversations where key = v_root.conversation), p_context ->> 'contact'),
             p_arguments ->> 'kind', p_arguments ->> 'target', p_arguments ->> 'place', p_arguments ->> 'text', v_due,
             v_due, p_context ->> 'key', v_identity, coalesce(p_arguments ->> 'person', v_identity))
     returning id into v_id;
