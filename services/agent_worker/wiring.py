@@ -35,6 +35,7 @@ from services.agent_worker.edge.tools.cancel_scheduled import CancelScheduledToo
 from services.agent_worker.edge.tools.commitment_update import CommitmentUpdateTool
 from services.agent_worker.edge.tools.edit import EditTool
 from services.agent_worker.edge.tools.exec import ExecTool
+from services.agent_worker.edge.tools.kept_files import KeptFiles
 from services.agent_worker.edge.tools.list_scheduled import ListScheduledTool
 from services.agent_worker.edge.tools.load_skill import LoadSkillTool
 from services.agent_worker.edge.tools.memory_forget import MemoryForgetTool
@@ -341,7 +342,7 @@ def _toolbox(
             ),
         ),
         PdfReadTool(paths),
-        SendFileTool(paths, PostgresBlobs(foundation.database)),
+        SendFileTool(KeptFiles(paths, PostgresBlobs(foundation.database))),
         SessionStatusTool(figures),
         *web,
         *_memory(settings, foundation),

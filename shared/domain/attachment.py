@@ -80,7 +80,7 @@ def blob_blocks(run: UUID, attachments: Sequence[Attachment], readable: Readable
     for position, attachment in enumerate(attachments):
         seen = None if attachment.is_voice else image_type(attachment.data)
         content_type = seen or _not_an_image(attachment.content_type)
-        text = f"[{_kind(attachment, seen)}: {_about(attachment, content_type)}]"
+        text = f"[{_kind(attachment, seen)}: {about(attachment.filename, content_type, len(attachment.data))}]"
         if seen is None and left > 0 and _is_text(attachment, readable):
             whole = attachment.data[: 4 * left + 4].decode("utf-8-sig", "replace").replace("\0", UNREADABLE)
             words = whole[:left] if len(whole) <= left else f"{whole[:left]}\n{CUT}"
@@ -120,10 +120,10 @@ def _not_an_image(content_type: str) -> str:
     return "application/octet-stream" if content_type.startswith("image/") else content_type
 
 
-def _about(attachment: Attachment, content_type: str) -> str:
-    size = len(attachment.data)
+def about(filename: str, content_type: str, size: int) -> str:
+    """What is said of a file in words."""
     amount = f"{size} bytes" if size < 1000 else f"{size / 1e3:.0f} kB" if size < 1e6 else f"{size / 1e6:.1f} MB"
-    return ", ".join(part for part in (attachment.filename, content_type, amount) if part)
+    return ", ".join(part for part in (filename, content_type, amount) if part)
 
 
 def _is_text(attachment: Attachment, readable: ReadableText) -> bool:

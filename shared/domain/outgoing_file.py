@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 from uuid import UUID
 
-from shared.domain.attachment import IMAGE_TYPES
+from shared.domain.attachment import IMAGE_TYPES, about
 from shared.domain.chat import BlobBlock
 
 ShownAs = Literal["photo", "voice", "audio", "video", "document"]
@@ -70,6 +70,19 @@ def shown_as(media_type: str, *, size: int, is_voice: bool = False) -> ShownAs:
     if media_type in AUDIOS:
         return "audio"
     return "video" if media_type in VIDEOS else "document"
+
+
+def as_block(file: OutgoingFile) -> BlobBlock:
+    """A file whose bytes are kept, as an attachment of a message that goes out."""
+    kind = "image" if file.media_type in IMAGE_TYPES else "attachment"
+    return {
+        "type": "blob",
+        "id": str(file.blob),
+        "content_type": file.media_type,
+        "filename": file.name,
+        "size": file.size,
+        "text": f"[{kind}: {about(file.name, file.media_type, file.size)}]",
+    }
 
 
 def outgoing(block: BlobBlock, *, is_voice: bool, caption: str = "") -> OutgoingFile:

@@ -14,6 +14,7 @@ from shared.ids import new_id
 from shared.ports.acts import Act, ActAnswer
 from shared.ports.reply_files import PIECE, ReplyFile
 from tests.builders import CHAT, call, chat_message, ending, new_run, results, said, settlement, write
+from tests.contract.test_children_contract import asking, spawn, the_child, with_spawns_open
 from tests.runs_worlds import World, killed
 
 CAT = Attachment("image/png", b"\x89PNG\r\n\x1a\n a cat \0\xff", "cat.png")
@@ -174,3 +175,11 @@ async def test_a_reply_has_at_most_ten(world: World) -> None:
     assert [answer.error for answer in answers] == [
         *[None] * 10, "this reply has 10 files already, and may not have more"
     ]  # fmt: skip
+
+
+async def test_a_sub_agent_has_nobody_to_send_files_to(world: World) -> None:
+    """Its reply is read by the run that asked for it, which can send the file itself."""
+    parent = await with_spawns_open(world)
+    child = await asking(world, await the_child(world, await spawn(world, parent)))
+    answer = await _sends(world, child, a_file(new_id()))
+    assert (answer.error or "").startswith("a sub-agent has nobody to send files to")

@@ -64,7 +64,7 @@ def every_tool() -> list[Tool]:
             max_timeout=timedelta(seconds=tools.exec_max_timeout),
         ),
         PdfReadTool(paths),
-        SendFileTool(paths, figures),
+        SendFileTool(figures),
         MessageTool(Contacts(), MessageTerms(LONGEST_TELEGRAM_TEXT, timedelta(hours=1), 1000)),
         ScheduleMessageTool(
             Contacts(), People(), most=tools.scheduling.max_scheduled, longest=tools.scheduling.max_delay

@@ -9,7 +9,8 @@ from uuid import UUID
 
 import pytest
 
-from services.agent_worker.edge.tools import send_file
+from services.agent_worker.edge.tools import kept_files
+from services.agent_worker.edge.tools.kept_files import KeptFiles
 from services.agent_worker.edge.tools.paths import AllowedPaths
 from services.agent_worker.edge.tools.send_file import SendFileTool
 from services.agent_worker.ports import ToolFailed, ToolUse
@@ -27,7 +28,7 @@ class Sending:
     def __init__(self, paths: AllowedPaths, use: ToolUse) -> None:
         self.workspace = paths.workspace
         self.tables = Tables(ManualClock())
-        self.tool = SendFileTool(paths, InMemoryBlobs(self.tables))
+        self.tool = SendFileTool(KeptFiles(paths, InMemoryBlobs(self.tables)))
         self.use = replace(use, act=self._act)
         self.sent: list[Mapping[str, Any]] = []
 
@@ -95,7 +96,7 @@ async def test_what_can_not_be_had_is_refused_and_nothing_is_kept(
     sending: Sending, workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Secrets, what lies elsewhere, links that lead there, what is no file, and what nobody would take."""
-    monkeypatch.setattr(send_file, "LARGEST_FILE", 10)
+    monkeypatch.setattr(kept_files, "LARGEST_FILE", 10)
     outside = tmp_path / "outside.txt"
     outside.write_text("secret")
     (workspace / "link.txt").symlink_to(outside)
