@@ -159,6 +159,9 @@ async def test_each_has_a_limit_of_its_own_and_room_comes_back(house: House) -> 
     assert "text" in await house.schedule("key:bob", most=1)
     await house.cancel(id)
     assert "text" in await house.schedule(most=1)
+    assert await house.schedule(most=1) == {"error": "1 are scheduled already, and no more may be; cancel one first"}
+    refused = await house.schedule(sender="y", most=1)  # who can't see it can't cancel it
+    assert refused == {"error": "1 are scheduled already by others with the same key, and no more may be"}
     assert "error" in await house.schedule(most=0)
 
 

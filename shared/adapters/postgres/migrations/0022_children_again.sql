@@ -212,8 +212,11 @@ begin
   perform pg_advisory_xact_lock(hashtext('lucyd_act_schedule'), hashtext(v_principal));
   if (select count(*) from schedules where principal = v_principal and state = 'pending')
      >= (p_arguments ->> 'most')::bigint then
-    return jsonb_build_object('error', format('%s are scheduled already, and no more may be; cancel one first',
-                                              p_arguments ->> 'most'));
+    return jsonb_build_object('error', format(
+      case when exists (select 1 from lucyd_schedules_of(v_identity, coalesce(p_arguments ->> 'person', v_identity))
+                        where state = 'pending')
+           then '%s are scheduled already, and no more may be; cancel one first'
+           else '%s are scheduled already by others with the same key, and no more may be' end, p_arguments ->> 'most'));
   end if;
   insert into schedules (conversation, principal, sender, contact, kind, target, place, text, due_at, look_at, made_by,
                          identity, person)
