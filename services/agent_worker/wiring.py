@@ -326,6 +326,7 @@ def _toolbox(
     figures = PostgresSessionFigures(
         foundation.database, clock, context_limit=primary.max_context_tokens, currency=primary.rates.currency
     )
+    files = KeptFiles(paths, PostgresBlobs(foundation.database))
     tools: Sequence[Tool] = (
         ReadTool(paths, default_limit=settings.read_limit),
         WriteTool(paths),
@@ -342,7 +343,7 @@ def _toolbox(
             ),
         ),
         PdfReadTool(paths),
-        SendFileTool(KeptFiles(paths, PostgresBlobs(foundation.database))),
+        SendFileTool(files),
         SessionStatusTool(figures),
         *web,
         *_memory(settings, foundation),
@@ -357,6 +358,7 @@ def _toolbox(
         MessageTool(
             settings.contacts,
             MessageTerms(settings.manner.part_limit, settings.run_deadline, settings.queue_capacity),
+            files,
         ),
     )
     enabled = [tool for tool in tools if tool.spec.name in settings.tools]

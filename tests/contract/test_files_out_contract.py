@@ -3,9 +3,11 @@
 from dataclasses import replace
 
 from shared.domain.attachment import Attachment, blob_id
-from shared.domain.outgoing_file import OutgoingFile, outgoing
+from shared.domain.outgoing_file import OutgoingFile, as_block, outgoing
 from shared.domain.run import UNDERSTANDS, NewRun
+from shared.ids import new_id
 from tests.builders import CHAT, chat_message, ending, said, write
+from tests.contract.test_messages_contract import BOB, _bob_has_written, _sends, _with_calls_open
 from tests.runs_worlds import World, killed
 
 CAT = Attachment("image/png", b"\x89PNG\r\n\x1a\n a cat \0\xff" * 100, "cat.png")
@@ -81,3 +83,28 @@ async def test_code_that_would_send_the_words_alone_does_not_take_it(world: Worl
     new = sent()
     await world.accept(new)
     assert await world.needs(new.id) == UNDERSTANDS > 4
+
+
+async def test_files_that_an_agent_sends_to_others_go_with_its_message(world: World) -> None:
+    """They are the other run's from then on: they are kept as long as that."""
+    await _bob_has_written(world)
+    claim = await _with_calls_open(world)
+    file = OutgoingFile(new_id(), "cat.png", "image/png", len(CAT.data), "photo")
+    await world.blobs.keep(file.blob, claim.run, CAT)
+    assert (await _sends(world, claim, text="", blocks=[as_block(file)])).error is None
+    theirs = await world.claim(BOB, worker=await world.hire())
+    assert (theirs.kind, theirs.text, list(theirs.attachments)) == ("outbound", "", [as_block(file)])
+    assert outgoing(theirs.attachments[0], is_voice=False) == file
+    assert await world.blobs.load([file.blob]) == {file.blob: CAT.data}
+    assert await world.needs(theirs.run) > 4
+
+
+async def test_a_file_for_whoever_is_answered_goes_out_at_once(world: World) -> None:
+    """In its place among the words."""
+    claim = await _with_calls_open(world)
+    file = OutgoingFile(new_id(), "cat.png", "image/png", len(CAT.data), "photo")
+    await world.blobs.keep(file.blob, claim.run, CAT)
+    await _sends(world, claim, place=None, text="Look.", parts=["Look.", file.body()])
+    assert [(row.part, row.text, row.file) for row in await world.deliveries()] == [
+        (1, "Look.", None), (2, "", file.document())
+    ]  # fmt: skip

@@ -65,7 +65,7 @@ def every_tool() -> list[Tool]:
         ),
         PdfReadTool(paths),
         SendFileTool(figures),
-        MessageTool(Contacts(), MessageTerms(LONGEST_TELEGRAM_TEXT, timedelta(hours=1), 1000)),
+        MessageTool(Contacts(), MessageTerms(LONGEST_TELEGRAM_TEXT, timedelta(hours=1), 1000), figures),
         ScheduleMessageTool(
             Contacts(), People(), most=tools.scheduling.max_scheduled, longest=tools.scheduling.max_delay
         ),

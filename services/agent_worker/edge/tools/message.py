@@ -1,19 +1,22 @@
 """Telling somebody something while the agent works: whoever it answers, or one of the operator's contacts."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
+from services.agent_worker.edge.tools.kept_files import KeptFiles
 from services.agent_worker.edge.tools.receivers import Receivers, may_reach_keyless
 from services.agent_worker.ports import ToolFailed, ToolUse
 from shared.domain.contacts import Contacts
 from shared.domain.delivery import parts
 from shared.domain.effect import ToolSpec
+from shared.domain.outgoing_file import OutgoingFile, as_block, fits_below
 
 LONGEST_TEXT = 40_000
 """Characters, as for what is sent over HTTP."""
 
+MOST_FILES = 10
 MOST_MESSAGES = 20
 """Of one run: more than that is no conversation."""
 
@@ -28,6 +31,11 @@ _SPEC = ToolSpec(
         "properties": {
             "target": {"type": "string", "description": "The contact's name."},
             "text": {"type": "string", "description": "What to say."},
+            "attachments": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "Paths of files to send along: absolute, or relative to the workspace.",
+            },
         },
         "required": ["target"],
     },
@@ -48,9 +56,10 @@ class MessageTerms:
 class MessageTool:
     """Sends messages, each in one transaction with the tool's result: once, whatever is killed."""
 
-    def __init__(self, contacts: Contacts, terms: MessageTerms) -> None:
+    def __init__(self, contacts: Contacts, terms: MessageTerms, files: KeptFiles) -> None:
         self._receivers = Receivers(contacts)
         self._terms = terms
+        self._files = files
 
     @property
     def spec(self) -> ToolSpec:
@@ -60,12 +69,16 @@ class MessageTool:
     async def run(self, arguments: Mapping[str, Any], use: ToolUse) -> str:
         """Send it. Raises ``ToolFailed`` for nobody's name, nothing to say, too much, and where nobody would carry
         it."""
-        text = arguments.get("text", "")
-        if not text.strip():
-            raise ToolFailed("There is nothing to send: text is empty")
+        text, paths = arguments.get("text", ""), arguments.get("attachments", ())
+        text = text if text.strip() else ""
+        if not text and not paths:
+            raise ToolFailed("There is nothing to send: text is empty, and there are no attachments")
         if len(text) > LONGEST_TEXT:
             raise ToolFailed(f"text has more than {LONGEST_TEXT} characters")
+        if len(paths) > MOST_FILES:
+            raise ToolFailed(f"one message may have at most {MOST_FILES} attachments, not {len(paths)}")
         receiver = self._receivers.anybody(arguments["target"], use)
+        files = [await self._files.keep(path, use, number=number) for number, path in enumerate(paths)]
         terms = self._terms
         return await use.act(
             "message",
@@ -73,10 +86,18 @@ class MessageTool:
                 "name": receiver.name,
                 "place": receiver.place,
                 "text": text,
-                "parts": parts(text, limit=terms.part_limit) if receiver.place is None else [],
+                "parts": _bodies(text, files, terms.part_limit) if receiver.place is None else [],
+                **({"blocks": [as_block(file) for file in files]} if files else {}),
                 "keyless": may_reach_keyless(use),
                 "most": MOST_MESSAGES,
                 "capacity": terms.capacity,
                 "seconds": terms.deadline.total_seconds(),
             },
         )
+
+
+def _bodies(text: str, files: Sequence[OutgoingFile], limit: int) -> list[Any]:
+    """What goes out to the own chat: the text's parts, then each file; a text that fits stands below a single one."""
+    if text and len(files) == 1 and fits_below(text):
+        return [replace(files[0], caption=text).body()]
+    return [*parts(text, limit=limit), *(file.body() for file in files)]

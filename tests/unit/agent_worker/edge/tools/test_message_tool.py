@@ -1,14 +1,20 @@
 """``message``: who is meant, what is refused before anything is asked of Postgres, and what is asked."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from services.agent_worker.edge.tools.kept_files import KeptFiles
 from services.agent_worker.edge.tools.message import LONGEST_TEXT, MOST_MESSAGES, MessageTerms, MessageTool
+from services.agent_worker.edge.tools.paths import AllowedPaths
 from services.agent_worker.ports import ToolFailed, ToolUse
+from shared.adapters.inmemory.blobs import InMemoryBlobs
+from shared.adapters.inmemory.clock import ManualClock
+from shared.adapters.inmemory.tables import Tables
 from shared.domain.contacts import Contacts
 
 CONTACTS = Contacts({"Ann": "telegram:7", "Bob": "telegram:8"})
@@ -40,8 +46,13 @@ def anns(use: ToolUse, asked: Asked) -> ToolUse:
 
 
 @pytest.fixture
-def tool() -> MessageTool:
-    return MessageTool(CONTACTS, MessageTerms(10, timedelta(seconds=60), 5))
+def files(paths: AllowedPaths) -> KeptFiles:
+    return KeptFiles(paths, InMemoryBlobs(Tables(ManualClock())))
+
+
+@pytest.fixture
+def tool(files: KeptFiles) -> MessageTool:
+    return MessageTool(CONTACTS, MessageTerms(10, timedelta(seconds=60), 5), files)
 
 
 async def test_a_contact_is_meant_however_the_name_is_written(tool: MessageTool, anns: ToolUse, asked: Asked) -> None:
@@ -107,9 +118,9 @@ async def test_an_unknown_name_is_answered_with_those_that_may_be_reached(
     assert str(refusal.value) == f"Unknown contact '{target[:100]}'. Contacts: {known}"
 
 
-async def test_without_contacts_that_is_said(anns: ToolUse) -> None:
+async def test_without_contacts_that_is_said(anns: ToolUse, files: KeptFiles) -> None:
     """The operator has named none."""
-    tool = MessageTool(Contacts(), MessageTerms(10, timedelta(seconds=60), 5))
+    tool = MessageTool(Contacts(), MessageTerms(10, timedelta(seconds=60), 5), files)
     with pytest.raises(ToolFailed, match=r"^Unknown contact 'Bob'\. Contacts: none are configured$"):
         await tool.run({"target": "Bob", "text": "Tea?"}, anns)
 
@@ -129,3 +140,32 @@ async def test_too_much_to_say_is_refused(tool: MessageTool, anns: ToolUse, aske
     await tool.run({"target": "Bob", "text": "x" * LONGEST_TEXT}, anns)
     with pytest.raises(ToolFailed, match=f"more than {LONGEST_TEXT}"):
         await tool.run({"target": "Bob", "text": "x" * (LONGEST_TEXT + 1)}, anns)
+
+
+async def test_files_go_along_by_reference(tool: MessageTool, anns: ToolUse, asked: Asked, workspace: Path) -> None:
+    """For others as attachments of a message; for whoever is answered as what goes out, with the text below one."""
+    (workspace / "cat.png").write_bytes(b"\x89PNG\r\n\x1a\n a cat")
+    (workspace / "notes.md").write_bytes(b"# notes")
+    await tool.run({"target": "Bob", "attachments": ["cat.png", "notes.md"]}, anns)
+    cat, notes = asked.arguments["blocks"]
+    assert (asked.arguments["text"], asked.arguments["parts"]) == ("", [])
+    assert [cat["text"], notes["text"]] == [
+        "[image: cat.png, image/png, 14 bytes]", "[attachment: notes.md, text/markdown, 7 bytes]"
+    ]  # fmt: skip
+    assert cat["id"] != notes["id"]
+    await tool.run({"target": "Ann", "text": "A cat.", "attachments": ["cat.png"]}, anns)
+    (part,) = asked.arguments["parts"]
+    assert (part["text"], part["file"]["as"], part["file"]["name"]) == ("A cat.", "photo", "cat.png")
+    await tool.run({"target": "Ann", "text": "Both here.", "attachments": ["cat.png", "notes.md"]}, anns)
+    text, first, second = asked.arguments["parts"]
+    assert (text, first["text"], first["file"]["as"], second["file"]["as"]) == ("Both here.", "", "photo", "document")
+
+
+@pytest.mark.parametrize(("given", "sentence"), [(["gone.png"], "File not found"), (["x"] * 11, "at most 10 attach")])
+async def test_files_that_can_not_be_sent_are_refused(
+    tool: MessageTool, anns: ToolUse, asked: Asked, given: Sequence[str], sentence: str
+) -> None:
+    """And nothing is sent without them."""
+    with pytest.raises(ToolFailed, match=sentence):
+        await tool.run({"target": "Bob", "text": "Look.", "attachments": given}, anns)
+    assert asked.name == ""
