@@ -29,6 +29,7 @@ from services.gateway.edge.dead_api import DeadApi
 from services.gateway.edge.document_api import DocumentApi
 from services.gateway.edge.door import TokenDoor
 from services.gateway.edge.embeddings_api import EmbeddingsApi
+from services.gateway.edge.enclosed_files import EnclosedFiles
 from services.gateway.edge.event_stream import Seats
 from services.gateway.edge.front_desk import FrontDesk
 from services.gateway.edge.health_api import HealthApi
@@ -201,7 +202,7 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
         operations: list[Operation] = [
             *HealthApi("gateway", partial(readiness, {**foundation.checks, "staying": departure.check})).operations(),
             *MetricsApi(foundation.metrics.text, MEDIA_TYPE, stock).operations(),
-            *ChatApi(intake, front, history, bodies).operations(),
+            *ChatApi(intake, front, history, bodies, _enclosed(foundation.database)).operations(),
             *ReplyFilesApi(history, PostgresReplyFiles(foundation.database), bodies).operations(),
             *OpenAIApi(front, intake, inbox, history, bodies, settings.agent).operations(),
             *JobsApi(desk, records, clock, bodies, repeats).operations(),
@@ -211,7 +212,7 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
                 PostgresOutbox(foundation.database), intake, repeats, bodies, clock, settings.contacts
             ).operations(),
             *UpkeepApi(intake, inbox, waiting, records, bodies, settings.idle_minutes, history, repeats).operations(),
-            *NotifyApi(intake, front, bodies, *settings.of_people).operations(),
+            *NotifyApi(intake, front, bodies, *settings.of_people, _enclosed(foundation.database)).operations(),
             *RunControlApi(inbox, history, control, wake_ups, waiting, bodies).operations(),
             *SessionApi(history, inbox, bodies, settings.context_limit, records, repeats).operations(),
             *EmbeddingsApi(embedding, bodies, settings.chat.body_bytes).operations(),
@@ -263,6 +264,10 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             )
         )
         yield Service("gateway", loops=loops, drain=drain)
+
+
+def _enclosed(database: Database) -> EnclosedFiles:
+    return EnclosedFiles(PostgresReplyFiles(database))
 
 
 @contextlib.asynccontextmanager

@@ -1,6 +1,7 @@
 """A message over HTTP goes out by the bridge and is read in Telegram: once, whoever asks again and whatever dies."""
 
 import asyncio
+import base64
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -192,6 +193,7 @@ async def test_a_file_that_the_agent_sends_arrives_once_though_its_worker_dies(
     ]  # fmt: skip
 
     reply = (await asking).json()
+    assert base64.b64decode(reply["attachments"][0].pop("data")) == CAT  # as the original's clients expect
     url = f"/api/v1/runs/{reply['run_id']}/attachments/1"
     assert reply["attachments"] == [{"filename": "cat.png", "content_type": "image/png", "size": len(CAT), "url": url}]
     fetched = await http.get(url)

@@ -9,6 +9,7 @@ from starlette.responses import Response
 from services.gateway.actions.follow_run import BEGINNING
 from services.gateway.edge.bodies import Bodies
 from services.gateway.edge.door import scope_of
+from services.gateway.edge.enclosed_files import EnclosedFiles
 from services.gateway.edge.event_stream import EventStream, Seat
 from services.gateway.edge.front_desk import FrontDesk, Outcome
 from services.gateway.edge.hang_up import PREFER
@@ -35,6 +36,7 @@ class ChatApi:
     desk: FrontDesk
     history: History
     bodies: Bodies
+    enclosed: EnclosedFiles
 
     def operations(self) -> list[Operation]:
         """What they do."""
@@ -71,7 +73,9 @@ class ChatApi:
         return await self.desk.answer(message, request, self._told, within=self.intake.manner.wait)
 
     async def _told(self, run: UUID, outcome: Outcome) -> Response:
-        return self.bodies.json(*told(run, outcome))
+        reply, status = told(run, outcome)
+        await self.enclosed.put_into(reply)
+        return self.bodies.json(reply, status)
 
     async def chat_stream(self, request: Request) -> Response:
         """Send a message and follow its run."""

@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from services.gateway.edge.bodies import Bodies
+from services.gateway.edge.enclosed_files import EnclosedFiles
 from services.gateway.edge.front_desk import FrontDesk, Outcome
 from services.gateway.edge.hang_up import PREFER
 from services.gateway.edge.intake import Intake, Read, queued_at
@@ -48,6 +49,7 @@ class NotifyApi:
     person: str
     primary: str
     excuse: str
+    enclosed: EnclosedFiles
 
     def operations(self) -> list[Operation]:
         """What they do."""
@@ -131,4 +133,5 @@ class NotifyApi:
         reply, status = told(run, outcome)
         if "error" in reply and status == 200:
             reply["reply"] = self.excuse  # a bridge passes on what it finds here
+        await self.enclosed.put_into(reply)
         return self.bodies.json(reply, status)

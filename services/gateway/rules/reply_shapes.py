@@ -53,12 +53,14 @@ class Tokens(Shape):
 
 
 class ReplyFile(Shape):
-    """A file that came with a reply; ``url`` is where its bytes are, within this API."""
+    """A file that came with a reply; ``url`` is where its bytes are, within this API, and ``data`` they themselves in
+    base64, where there are few."""
 
     filename: str
     content_type: str
     size: int
     url: str
+    data: str | None = None
 
 
 class ChatReply(Named):

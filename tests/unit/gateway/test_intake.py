@@ -15,6 +15,7 @@ from starlette.responses import Response
 
 from services.gateway.edge.bodies import Bodies, Room
 from services.gateway.edge.door import KEY
+from services.gateway.edge.enclosed_files import EnclosedFiles
 from services.gateway.edge.intake import ChatManner, Intake, Read
 from services.gateway.edge.notify_api import NotifyApi
 from services.gateway.rules.attachments import AttachmentLimits
@@ -79,7 +80,7 @@ async def test_who_waits_for_a_reply_to_a_bridge_holds_nothing_of_the_message(wo
     bus, room = InMemoryBus(world.clock), Room(1_000_000)
     desk = front_desk(world, bus)
     intake = Intake(world.inbox, bus, InMemoryControl(), MANNER, room)
-    api = NotifyApi(intake, desk, Bodies("Testbert"), "Nico", "", "Sorry.")
+    api = NotifyApi(intake, desk, Bodies("Testbert"), "Nico", "", "Sorry.", EnclosedFiles(InMemoryWorld().reply_files))
     asking: asyncio.Task[Response] = asyncio.create_task(api.inbound_telegram(request(PHOTO)))
     await until(lambda: len(world.tables.runs) == 1)
     await asyncio.sleep(0.05)
