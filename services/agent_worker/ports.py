@@ -31,9 +31,10 @@ class ToolUse:
     ``act`` is for tools of class ``local``: it does what its name and arguments say in the transaction that stores the
     result, and gives the text the model shall read. It raises ``ToolFailed`` where that was refused, ``ResultLater``
     where the act was done and its result is yet to come, ``LostClaim``, and ``TryLater``. ``scope`` are the tools that
-    this run may use, all of them where it is ``None``. ``principal`` and ``sender`` tell for whom it runs. ``works_in``
-    is the conversation that it works for in the end: a sub-agent's root runs there. Empty: its own. ``contact`` is what
-    people call whoever it answers.
+    this run may use, all of them where it is ``None``. ``effect`` is the class that an heir will take the call for: a
+    tool that is of another by now is not run, unless it is ``None``. ``principal`` and ``sender`` say for whom it runs.
+    ``works_in`` is the conversation that it works for in the end: a sub-agent's root runs there. Empty: its own.
+    ``contact`` is what people call whoever it answers.
     """
 
     run_id: UUID
@@ -43,6 +44,7 @@ class ToolUse:
     ready: Callable[[], Awaitable[None]] = _at_once
     act: Callable[[str, Mapping[str, Any]], Awaitable[str]] = _nothing_kept
     scope: Collection[str] | None = None
+    effect: str | None = None
     principal: str = ""
     sender: str = ""
     works_in: str = ""

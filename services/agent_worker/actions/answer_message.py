@@ -66,12 +66,14 @@ async def _work(attempt: Attempt) -> bool:
     await prepare_history(attempt)
     skills = pick_skills(attempt)
     heed_skills(attempt, skills)
+    attempt.look()
     system = await _system(attempt, skills)
-    interrupted: Sequence[StoredEffect] | None = attempt.claim.effects if attempt.claim.stage == "tools" else None
+    interrupted: Sequence[StoredEffect] = attempt.claim.effects if attempt.claim.stage == "tools" else ()
     while True:
-        heed_skills(attempt, skills)
         match next_step(attempt.said, spent=attempt.spent, limits=limits):
             case AskModel(turn):
+                heed_skills(attempt, skills)
+                attempt.look()  # what the model is offered now holds for all that it asks for
                 attempt.teller.monitor(
                     state="thinking",
                     turn=turn,
@@ -95,7 +97,7 @@ async def _work(attempt: Attempt) -> bool:
                     attempt.cut_short = True
             case UseTools(asked):
                 results, unstored = await _use_tools(attempt, asked, interrupted)
-                interrupted = None
+                interrupted = ()
                 done: ToolResultsMessage = {"role": "tool_results", "results": results}
                 _add_notes(attempt, done)
                 attempt.remember(done)
@@ -107,19 +109,18 @@ async def _work(attempt: Attempt) -> bool:
 
 
 async def _use_tools(
-    attempt: Attempt, asked: AssistantMessage, interrupted: Sequence[StoredEffect] | None
+    attempt: Attempt, asked: AssistantMessage, interrupted: Sequence[StoredEffect]
 ) -> tuple[list[ToolResult], list[EffectResult]]:
-    """Run the round, once everybody who must allow it has spoken."""
+    """Run the round, once everybody who must allow it has spoken; ``interrupted`` is what is stored of its effects."""
     calls = asked.get("tool_calls", [])
     denials = await asked_first(attempt, calls)
-    if (
-        interrupted is not None
-        and not interrupted
-        and (written := await intents(attempt, calls, denials, step=attempt.step))
-    ):
-        # Nothing of this round was begun: it waited for a person, or was handed back before.
-        await attempt.store(Write(id=new_id(), run=attempt.claim.run, intents=written))
-        attempt.unbegun, interrupted = True, None
+    known = {effect.call_index for effect in interrupted}
+    without = {*denials, *known, *attempt.intended}
+    if missing := await intents(attempt, calls, without, step=attempt.step):
+        # The round waited for a person, or was handed back before it began; or what only read does more by now.
+        await attempt.store(Write(id=new_id(), run=attempt.claim.run, intents=missing))
+        attempt.has_intended(missing)
+        attempt.unbegun = not known
     return await run_tools(attempt, asked, interrupted, denials)
 
 
@@ -168,9 +169,9 @@ def _add_notes(attempt: Attempt, done: ToolResultsMessage) -> None:
 async def _store_answer(attempt: Attempt, said: AssistantMessage, settlement: Settlement) -> None:
     step = attempt.step + 1
     calls = said.get("tool_calls", [])
-    written = [] if must_ask(attempt, calls) else await intents(attempt, calls, {}, step=step)
+    written = [] if must_ask(attempt, calls) else await intents(attempt, calls, (), step=step)
     attempt.remember(said)
-    attempt.unbegun = True
+    attempt.unbegun, attempt.intended = True, {}
     await attempt.store(
         Write(
             id=new_id(),
@@ -184,6 +185,7 @@ async def _store_answer(attempt: Attempt, said: AssistantMessage, settlement: Se
             told=attempt.teller.told(),
         )
     )
+    attempt.has_intended(written)
 
 
 async def _store_results(

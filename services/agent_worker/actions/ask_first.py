@@ -27,19 +27,18 @@ async def asked_first(attempt: Attempt, calls: Sequence[ToolCall]) -> Mapping[in
     """The calls that were not allowed, by index, with what the person said.
 
     Raises ``Suspend`` when somebody is still to be asked. An answer counts for the tool and the arguments it was given
-    for, and for nothing else.
+    for, and for nothing else. A no stays one, whatever has become of the tool and of the settings meanwhile.
     """
     answered = {approval.call_index: approval for approval in attempt.claim.approvals}
     denials: dict[int, str] = {}
     open_calls: list[tuple[int, ToolCall]] = []
     for index, call in enumerate(calls):
-        if not _is_asked_about(attempt, call):
-            continue
         answer = answered.get(index) if attempt.step == attempt.claim.step else None
-        if answer is None or not _is_about(answer, call):
+        if answer is not None and _is_about(answer, call):
+            if answer.state != "allowed":
+                denials[index] = answer.answer or ""
+        elif _is_asked_about(attempt, call):
             open_calls.append((index, call))
-        elif answer.state != "allowed":
-            denials[index] = answer.answer or ""
     if open_calls:
         raise _question(attempt, open_calls)
     return denials

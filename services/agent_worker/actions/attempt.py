@@ -16,7 +16,7 @@ from services.agent_worker.rules.run_loop import Limits
 from shared.domain.chat import Message
 from shared.domain.effect import ToolSpec
 from shared.domain.money import Usage
-from shared.domain.run import Claim, EffectResult, Settlement, Stored, StoredMessage, Waiting, Write
+from shared.domain.run import Claim, EffectResult, Intent, Settlement, Stored, StoredMessage, Waiting, Write
 from shared.errors import LostClaim
 from shared.ports.acts import Act
 from shared.ports.model import Model
@@ -71,7 +71,9 @@ class Attempt:
     that were done when the others of their round were stopped. ``images`` are those that the model was shown last, as
     base64 by the id of their blob; ``refused`` are the ids of those that its provider did not take. ``scope`` are the
     tools that this run may use, all of them where it is ``None``; ``left_by_skills`` tells which of those the skills in
-    use leave, and is ``None`` where they leave all. ``spent_beside`` is what other runs have paid of the
+    use leave, and is ``None`` where they leave all. ``offered`` are those that it could use when it last looked, by
+    name: a round of calls goes by that and by nothing that came later. ``intended`` are the classes that this attempt
+    has stored for the round in hand, by the index of the call. ``spent_beside`` is what other runs have paid of the
     same money: those that this one asked for, or that it was asked for beside.
     """
 
@@ -101,6 +103,8 @@ class Attempt:
     refused: frozenset[str] = frozenset()
     scope: Collection[str] | None = None
     left_by_skills: Callable[[str], bool] | None = None
+    offered: Mapping[str, ToolSpec] = field(default_factory=dict)
+    intended: Mapping[int, str] = field(default_factory=dict)
     spent_beside: Decimal = Decimal(0)
 
     def remember(self, message: Message) -> None:
@@ -161,18 +165,21 @@ class Attempt:
         """What was paid of the money of this message."""
         return self.cost + self.spent_beside
 
+    def look(self) -> None:
+        """See which tools this run may use now. They come and go; what it goes by stays until it looks again."""
+        self.offered = {spec.name: spec for spec in self.desk.toolbox.specs() if self._may_use(spec.name)}
+
     def specs(self) -> Sequence[ToolSpec]:
-        """The tools that this run may use."""
-        return tuple(spec for spec in self.desk.toolbox.specs() if self._may_use(spec.name))
+        """The tools that this run may use, as it last saw them."""
+        return tuple(self.offered.values())
 
     def spec(self, name: str) -> ToolSpec | None:
-        """The tool of that name, if this run may use it."""
-        return self.desk.toolbox.spec(name) if self._may_use(name) else None
+        """The tool of that name, if it is one of them."""
+        return self.offered.get(name)
 
-    @property
-    def usable(self) -> Collection[str] | None:
-        """The names of those, all of them where it is ``None``."""
-        return self.scope if self.left_by_skills is None else frozenset(spec.name for spec in self.specs())
+    def has_intended(self, intents: Sequence[Intent]) -> None:
+        """They are stored, for the round that stands next."""
+        self.intended = {**self.intended, **{intent.call_index: intent.effect for intent in intents}}
 
     def _may_use(self, name: str) -> bool:
         """A scope is only ever narrowed: what a skill allows and the run may not use stays out of reach."""

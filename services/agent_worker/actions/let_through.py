@@ -4,6 +4,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from services.agent_worker.actions.attempt import Attempt
+from services.agent_worker.rules.spawning import SESSIONS_SPAWN
 from shared.errors import LostClaim
 
 LOOK_AGAIN = timedelta(seconds=0.25)
@@ -45,7 +46,6 @@ async def let_through(attempt: Attempt, call_id: UUID, *, patience: timedelta) -
 
 
 def _has_spawned(attempt: Attempt) -> bool:
-    """Asked of all tools, not of those that it may still use: what was spawned is paid for."""
+    """By what it has said, not by the tools that there are now: what was spawned is paid for."""
     calls = [call for said in attempt.said if said["role"] == "assistant" for call in said.get("tool_calls", [])]
-    specs = [attempt.desk.toolbox.spec(call["name"]) for call in calls]
-    return any(spec is not None and spec.opens for spec in specs)
+    return any(call["name"] == SESSIONS_SPAWN for call in calls)

@@ -1,7 +1,7 @@
 """Run what an answer asked for: all calls at once, each told, each stored so that none is silently repeated."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any, cast
@@ -23,22 +23,21 @@ PREVIEW = 200
 CALLS_END_WITHIN = timedelta(seconds=2)
 
 
-async def intents(
-    attempt: Attempt, calls: Sequence[ToolCall], denials: Mapping[int, str], *, step: int
-) -> list[Intent]:
-    """What is written down before the calls of ``step`` run; those that only read, or may not run, need nothing.
+async def intents(attempt: Attempt, calls: Sequence[ToolCall], without: Collection[int], *, step: int) -> list[Intent]:
+    """What is written down before the calls of ``step`` run; those that only read, or reach no tool, need nothing.
 
     Where the run may have to wait for some of them, the results of all others must be kept, and are written down, too.
+    ``without`` are calls that may not run, or of which it is written down already.
     """
     written = []
     may_wait = opens(attempt, calls)
     for index, call in enumerate(calls):
-        if index in denials or not (may_wait or _leaves_a_row(attempt, call)):
-            continue
         spec = attempt.spec(call["name"])
-        proof = await attempt.desk.toolbox.prove(call, _use(attempt, index, step))
+        if spec is None or index in without or not (may_wait or spec.effect != "read"):
+            continue
+        proof = await attempt.desk.toolbox.prove(call, _use(attempt, index, step, spec.effect))
         digest = arguments_hash(call["arguments"])
-        written.append(Intent(index, call["id"], call["name"], spec.effect if spec else "read", digest, proof))
+        written.append(Intent(index, call["id"], call["name"], spec.effect, digest, proof))
     return written
 
 
@@ -49,26 +48,21 @@ def opens(attempt: Attempt, calls: Sequence[ToolCall]) -> bool:
 
 
 async def run_tools(
-    attempt: Attempt, answer: AssistantMessage, stored: Sequence[StoredEffect] | None, denials: Mapping[int, str]
+    attempt: Attempt, answer: AssistantMessage, stored: Sequence[StoredEffect], denials: Mapping[int, str]
 ) -> tuple[list[ToolResult], list[EffectResult]]:
     """Results in the order of the calls, and those that are still to be stored with the step.
 
-    ``stored`` is ``None`` for a fresh round; for one that was interrupted, what is known of its effects. ``denials``
-    are the calls that a person did not allow. Raises ``Suspend`` when some are answered by runs of their own, once all
-    others have their results.
+    ``stored`` is what is known of the effects of a round that was interrupted. ``denials`` are the calls that a person
+    did not allow. Raises ``Suspend`` when some are answered by runs of their own, once all others have their results.
     """
     calls = answer.get("tool_calls", [])
-    known = {effect.call_index: effect for effect in stored or ()}
+    known = {effect.call_index: effect for effect in stored}
     await attempt.before_acting()
     attempt.unbegun = False
     attempt.teller.monitor(state="tools", tools_in_flight=",".join(call["name"] for call in calls))
-    may_wait = opens(attempt, calls)
-    rows = {i for i, call in enumerate(calls) if i not in denials and (may_wait or _leaves_a_row(attempt, call))}
+    rows = {**attempt.intended, **{effect.call_index: effect.effect for effect in stored}}
     round_ = _Round(attempt, len(calls), rows, denials)
-    tasks = [
-        asyncio.create_task(round_.run(index, call, known.get(index), fresh=stored is None))
-        for index, call in enumerate(calls)
-    ]
+    tasks = [asyncio.create_task(round_.run(index, call, known.get(index))) for index, call in enumerate(calls)]
     try:
         results = await asyncio.gather(*tasks)
     except BaseException:
@@ -95,12 +89,7 @@ async def _given_up(attempt: Attempt, tasks: Sequence[asyncio.Task[ToolResult | 
         task.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody else asks any more
 
 
-def _leaves_a_row(attempt: Attempt, call: ToolCall) -> bool:
-    spec = attempt.spec(call["name"])
-    return spec is not None and spec.effect != "read"
-
-
-def _use(attempt: Attempt, index: int, step: int) -> ToolUse:
+def _use(attempt: Attempt, index: int, step: int, effect: str) -> ToolUse:
     claim = attempt.claim
     key = f"{claim.run}:{step}:{index}"
     act = partial(attempt.act, step, index)
@@ -111,7 +100,8 @@ def _use(attempt: Attempt, index: int, step: int) -> ToolUse:
         key,
         ready=attempt.pulse_is_young,
         act=act,
-        scope=attempt.usable,
+        scope=frozenset(attempt.offered),
+        effect=effect,
         principal=claim.principal,
         sender=claim.sender,
         works_in=claim.child.works_in if claim.child is not None else "",
@@ -120,21 +110,28 @@ def _use(attempt: Attempt, index: int, step: int) -> ToolUse:
 
 
 class _Round:
-    """One round of calls. A result that comes while others run is stored by itself; the last goes with the step."""
+    """One round of calls. A result that comes while others run is stored by itself; the last goes with the step.
 
-    def __init__(self, attempt: Attempt, calls: int, rows: set[int], denials: Mapping[int, str]) -> None:
+    ``rows`` are the classes that calls are stored with. What has none may only read, whatever its tool does by now.
+    """
+
+    def __init__(self, attempt: Attempt, calls: int, rows: Mapping[int, str], denials: Mapping[int, str]) -> None:
         self._attempt = attempt
         self._open = calls
         self._rows = rows
         self._denials = denials
         self.unstored: list[EffectResult] = []
 
-    async def run(self, index: int, call: ToolCall, effect: StoredEffect | None, *, fresh: bool) -> ToolResult | None:
+    async def run(self, index: int, call: ToolCall, effect: StoredEffect | None) -> ToolResult | None:
         """Its result; ``None`` when that comes later."""
         if index in self._denials:
             self._open -= 1
             return _denied(call, self._denials[index])
-        decision = "run" if fresh else after_interruption(effect, await self._verdict(call, effect))
+        spec = self._attempt.spec(call["name"])
+        decision = after_interruption(effect, await self._verdict(call, effect), there=spec.effect if spec else None)
+        if decision == "wait":
+            self._open -= 1
+            return None
         if decision == "reuse" and effect is not None and effect.result is not None:
             self._open -= 1
             if effect.state == "in_doubt":
@@ -148,8 +145,9 @@ class _Round:
         elif decision == "in_doubt":
             result, state = self._doubt(call), "in_doubt"
         else:
+            use = _use(self._attempt, index, self._attempt.step, self._rows.get(index, "read"))
             try:
-                result = await self._attempt.desk.toolbox.use(call, _use(self._attempt, index, self._attempt.step))
+                result = await self._attempt.desk.toolbox.use(call, use)
             except ResultLater:
                 self._open -= 1
                 return None

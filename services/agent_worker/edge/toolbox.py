@@ -67,8 +67,8 @@ class LocalToolbox:
 
     async def prove(self, call: ToolCall, use: ToolUse) -> Proof | None:
         """What to store before the call runs; ``None`` when the tool proves nothing or the call will fail by itself."""
-        tool = self._find(call["name"])
-        if tool is None or not _proves(tool):
+        tool = self._reached(call, use)
+        if tool is None or not _is_as_stored(tool, use) or not _proves(tool):
             return None
         try:
             return await tool.prove(checked_arguments(tool.spec.input_schema, call["arguments"]), use)
@@ -91,10 +91,12 @@ class LocalToolbox:
 
     async def use(self, call: ToolCall, use: ToolUse) -> ToolResult:
         """Run one call. What a tool or its arguments did wrong becomes a result; only cancellation passes through."""
-        tool = self._find(call["name"])
-        if tool is None or (use.scope is not None and call["name"] not in use.scope):
+        tool = self._reached(call, use)
+        if tool is None:
             available = ", ".join(name for name in self._all() if use.scope is None or name in use.scope) or "none"
             return self._error(call, f"Unknown tool '{call['name'][:100]}'. Available tools: {available}")
+        if not _is_as_stored(tool, use):
+            return self._error(call, f"Tool '{tool.spec.name}' is another one by now. Nothing was done; ask again")
         try:
             arguments = checked_arguments(tool.spec.input_schema, call["arguments"])
         except BadInput as error:
@@ -110,6 +112,11 @@ class LocalToolbox:
 
     def _find(self, name: str) -> Tool | None:
         return self._tools.get(name) or (self._all().get(name) if self._sources else None)
+
+    def _reached(self, call: ToolCall, use: ToolUse) -> Tool | None:
+        """The tool that a call names, if its run may use it."""
+        in_scope = use.scope is None or call["name"] in use.scope
+        return self._find(call["name"]) if in_scope else None
 
     async def _run(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], use: ToolUse) -> ToolResult:
         async with self._turn:
@@ -147,6 +154,11 @@ class LocalToolbox:
 
     def _fit(self, text: str) -> str:
         return truncate(storable(text), self._output_truncation)
+
+
+def _is_as_stored(tool: Tool, use: ToolUse) -> bool:
+    """Whoever goes on with the run decides by what is stored, so nothing else may be run."""
+    return use.effect is None or tool.spec.effect == use.effect
 
 
 def _proves(tool: Tool) -> TypeGuard[ProvingTool]:

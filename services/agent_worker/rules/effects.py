@@ -8,7 +8,7 @@ from shared.domain.chat import Message, ToolResult
 from shared.domain.effect import Verdict
 from shared.domain.run import StoredEffect
 
-Decision = Literal["run", "reuse", "happened", "in_doubt"]
+Decision = Literal["run", "reuse", "happened", "in_doubt", "wait"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,21 +37,27 @@ class InDoubt:
         )
 
 
-def after_interruption(effect: StoredEffect | None, verdict: Verdict | None) -> Decision:
-    """Decide from the stored intent (none: the call only reads) and, for tools that prove themselves, their verdict."""
+def after_interruption(effect: StoredEffect | None, verdict: Verdict | None, *, there: str | None) -> Decision:
+    """Decide from the stored intent (none: nothing but reading was begun) and, for tools that prove themselves, their
+    verdict. ``there`` is the class of the tool that the heir has; ``None`` where it has none of that name.
+
+    ``run`` is for a tool of the stored class only; the heir's may be another by now, and then is not run.
+    """
     if effect is None:
         return "run"
-    if effect.state == "done":
+    if effect.state != "intended":
         return "reuse"
-    if effect.state == "in_doubt":
-        return "reuse"
-    match verdict:
-        case "done":
+    if "open" in ((effect.result or {}).get("said") or {}):
+        return "wait"
+    match verdict, effect.effect:
+        case "done", _:
             return "happened"
-        case "not_done":
+        case ("not_done", _) | (_, "read" | "local"):
+            return "run"
+        case _, "idempotent" if there == "idempotent":
             return "run"
         case _:
-            return "run" if effect.effect in {"read", "idempotent", "local"} else "in_doubt"
+            return "in_doubt"
 
 
 def doubts(said: Sequence[Message]) -> list[InDoubt]:

@@ -4,6 +4,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+SESSIONS_SPAWN = "sessions_spawn"
+"""What models call the tool for it."""
+
 DEEPEST = 3
 """How deep sub-agents may stand below the run they work for, where the operator lets them spawn at all."""
 

@@ -8,6 +8,7 @@ from services.agent_worker.rules.spawning import (
     DEEPEST,
     MOST_A_ROUND,
     MOST_OPEN,
+    SESSIONS_SPAWN,
     SpawnRefused,
     SpawnTerms,
     child_model,
@@ -19,7 +20,7 @@ from shared.domain.effect import ToolSpec
 from shared.ids import new_id
 
 _SPEC = ToolSpec(
-    name="sessions_spawn",
+    name=SESSIONS_SPAWN,
     description=(
         "Give a task to a sub-agent and wait for its answer. It starts with an empty history and knows nothing but the "
         "prompt, so say everything it needs. Several calls in one answer work side by side."

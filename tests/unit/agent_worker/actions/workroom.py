@@ -78,7 +78,7 @@ class Tools:
         return self.verdicts.get(call["name"], "unknown")
 
     async def use(self, call: ToolCall, use: ToolUse) -> ToolResult:
-        if self.spec(call["name"]) is None:
+        if self.spec(call["name"]) is None or (use.scope is not None and call["name"] not in use.scope):
             return {"tool_use_id": call["id"], "content": "Error: Unknown tool", "is_error": True}
         self.done.append((call["name"], use.key))
         doing = self.doing.get(call["name"])

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -233,6 +234,26 @@ async def test_what_cannot_be_proven_is_unknown(use: ToolUse, make: Callable[[],
         assert await box(tool).verify(asked, {"times": 3}) == "unknown"
         assert await box().prove(asked, use) is None
         assert await box().verify(asked, {}) == "unknown"
+
+
+async def test_nothing_is_proven_for_a_run_that_may_not_use_the_tool(use: ToolUse) -> None:
+    """To prove is to look at what the call would change, and a scope may be there to keep that from the run."""
+    toolbox, asked = box(SwitchTool()), call("switch", text="a", times=3)
+    assert await toolbox.prove(asked, replace(use, scope=frozenset({"echo"}))) is None
+    assert await toolbox.prove(asked, replace(use, scope=frozenset({"switch"}))) == {"times": 3}
+    assert await toolbox.prove(asked, replace(use, effect="once")) is None  # it would not be run either
+
+
+async def test_a_tool_of_another_class_than_what_is_stored_is_not_run(use: ToolUse) -> None:
+    """An heir would take the call for what it is stored as."""
+    asked = call("echo", text="a")
+    assert (await box(EchoTool()).use(asked, replace(use, effect="read")))["content"] == "a"
+    for effect in ("local", "idempotent", "once"):
+        assert await box(EchoTool()).use(asked, replace(use, effect=effect)) == {
+            "tool_use_id": "call-1",
+            "content": "Error: Tool 'echo' is another one by now. Nothing was done; ask again",
+            "is_error": True,
+        }
 
 
 async def test_wrong_arguments_prove_nothing(use: ToolUse) -> None:

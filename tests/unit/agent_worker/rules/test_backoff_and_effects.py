@@ -28,8 +28,8 @@ def test_a_pause_doubles_within_half_and_one_and_a_half(attempt: int, base: floa
     assert pause_before_retry(attempt, base=base, after=0, chance=chance) >= nominal * 0.5
 
 
-def effect(kind: str = "once", state: str = "intended") -> StoredEffect:
-    return StoredEffect(0, "c1", "act", kind, state, None, None)  # type: ignore[arg-type]
+def effect(kind: str = "once", state: str = "intended", said: object = None) -> StoredEffect:
+    return StoredEffect(0, "c1", "act", kind, state, None, said and {"said": said})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -47,17 +47,37 @@ def effect(kind: str = "once", state: str = "intended") -> StoredEffect:
         (effect("once"), "not_done", "run"),
         (effect("once"), "unknown", "in_doubt"),
         (effect("idempotent"), "unknown", "run"),
+        (effect("local", said={"open": True, "run": "x"}), None, "wait"),
+        (effect("local", "done", said={"text": "found", "run": "x"}), None, "reuse"),
     ],
 )
 def test_after_an_interruption(stored: StoredEffect | None, verdict: Verdict | None, decision: str) -> None:
     """What is known decides; what is not known is never guessed to have failed."""
-    assert after_interruption(stored, verdict) == decision
+    assert after_interruption(stored, verdict, there=stored.effect if stored else "read") == decision
+
+
+@pytest.mark.parametrize("there", [None, *get_args(EffectClass)])
+@pytest.mark.parametrize(
+    ("stored", "verdict", "decision"),
+    [
+        (effect("once"), None, "in_doubt"),
+        (effect("once"), "done", "happened"),
+        (effect("once", "done"), None, "reuse"),
+        (effect("local", said={"open": True}), None, "wait"),
+    ],
+)
+def test_what_an_heir_has_for_tools_changes_nothing_of_what_is_stored(
+    stored: StoredEffect, verdict: Verdict | None, decision: str, there: str | None
+) -> None:
+    """Only what would be asked for again by its key needs its tool for that."""
+    assert after_interruption(stored, verdict, there=there) == decision
+    assert (after_interruption(effect("idempotent"), None, there=there) == "run") == (there == "idempotent")
 
 
 @pytest.mark.parametrize("kind", get_args(EffectClass))
 def test_only_what_is_harmless_runs_again_unproven(kind: str) -> None:
     """A new class must be put on one of the two sides on purpose."""
-    assert (after_interruption(effect(kind), None) == "run") == (kind in {"read", "idempotent", "local"})
+    assert (after_interruption(effect(kind), None, there=kind) == "run") == (kind in {"read", "idempotent", "local"})
 
 
 def test_a_call_that_is_proven_to_have_happened_is_told_as_done() -> None:
