@@ -23,7 +23,7 @@ from services.gateway.actions.watch_keys import Stays
 from services.gateway.actions.watch_runs import RunWatch
 from services.gateway.edge.app import gateway_app
 from services.gateway.edge.bodies import Bodies
-from services.gateway.edge.callback import AT_ONCE, KEPT_FOR, Callback, may_be_proxied, open_callback
+from services.gateway.edge.callback import AT_ONCE, KEPT_FOR, Callback, open_callback
 from services.gateway.edge.chat_api import ChatApi
 from services.gateway.edge.dead_api import DeadApi
 from services.gateway.edge.document_api import DocumentApi
@@ -64,7 +64,6 @@ from shared.adapters.http.metrics_page import MEDIA_TYPE
 from shared.adapters.http.patience import Patience
 from shared.adapters.http.serve import serving
 from shared.adapters.inmemory.windows import InMemoryWindows
-from shared.adapters.models.sender import is_proxied
 from shared.adapters.postgres.answers import PostgresAnswers
 from shared.adapters.postgres.api_keys import PostgresApiKeys
 from shared.adapters.postgres.dead_letters import PostgresDeadLetters
@@ -80,6 +79,7 @@ from shared.adapters.postgres.schedules import PostgresSchedules
 from shared.adapters.postgres.stock import PostgresStock
 from shared.adapters.postgres.stories import PostgresStories
 from shared.adapters.postgres.webhooks import PostgresWebhooks
+from shared.adapters.proxies import is_address_proxied
 from shared.adapters.redis.announcements import RedisAnnouncements
 from shared.adapters.redis.control import RedisControl
 from shared.adapters.redis.late_desk import open_late_desk
@@ -275,7 +275,7 @@ async def _open_courier(callback: Callback, clock: Clock) -> AsyncIterator[Couri
     """The address is its operator's, and so is a proxy that the environment names for it: both are asked as told."""
     origin = origin_of(callback.url)
     guarded = None
-    if not (may_be_proxied(callback) and is_proxied(callback.url.partition(":")[0].lower())):
+    if not is_address_proxied(callback.url):
         guarded = GuardedTransport(GuardedNetwork([origin]), at_once=AT_ONCE, kept_for=KEPT_FOR)
     async with open_callback(callback, clock, guarded) as courier:
         yield courier

@@ -5,7 +5,6 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import timedelta
-from urllib.parse import urlsplit
 
 import httpx2
 import orjson
@@ -20,7 +19,6 @@ ANSWER_BYTES = 4096
 """Read of an answer at most, so that its connection can be used again; what it says does not matter."""
 
 LAST_BYTES = timedelta(seconds=1)
-LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 AT_ONCE = 8
 KEPT_FOR = 30.0
 
@@ -94,11 +92,6 @@ async def _read_a_little(answer: httpx2.Response) -> None:
 
 def _wait(retry_after: str) -> timedelta:
     return timedelta(seconds=int(retry_after)) if retry_after.isdecimal() and len(retry_after) < 8 else timedelta(0)
-
-
-def may_be_proxied(callback: Callback) -> bool:
-    """A proxy of the environment is for other machines; it could not reach this one's own address."""
-    return (urlsplit(callback.url).hostname or "") not in LOOPBACK
 
 
 @contextlib.asynccontextmanager

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from urllib.parse import urlsplit
 
 import httpx2
 from mcp.client._transport import TransportStreams
@@ -12,13 +11,12 @@ from shared.adapters.http.guarded_network import AddressRefused, GuardedNetwork
 from shared.adapters.http.guarded_transport import GuardedTransport
 from shared.adapters.mcp.journal import Journal
 from shared.adapters.mcp.program import LARGEST_MESSAGE
-from shared.adapters.models.sender import is_proxied
+from shared.adapters.proxies import is_address_proxied
 from shared.domain.destination import origin_of, refusal_of
 from shared.domain.mcp_server import McpServer
 
 _CONNECT_SECONDS = 10.0
 _SILENCE_SECONDS = 300.0
-_LOCAL = {"localhost", "127.0.0.1", "::1"}
 _UNPACKED = {"Accept-Encoding": "identity"}
 
 
@@ -31,11 +29,9 @@ async def open_address(server: McpServer, journal: Journal) -> AsyncIterator[Tra
     origin = origin_of(server.url)
     if refusal := refusal_of(origin, is_allowed=True):
         raise AddressRefused(refusal)
-    parts = urlsplit(server.url)
-    proxied = parts.hostname not in _LOCAL and is_proxied(parts.scheme.lower())
     silence = max(_SILENCE_SECONDS, server.call_timeout.total_seconds() * 2)
     async with httpx2.AsyncClient(
-        transport=None if proxied else GuardedTransport(GuardedNetwork([origin])),
+        transport=None if is_address_proxied(server.url) else GuardedTransport(GuardedNetwork([origin])),
         headers={**server.headers, **_UNPACKED},
         timeout=httpx2.Timeout(_CONNECT_SECONDS, read=silence),
         event_hooks={"response": [_Watch(journal).saw]},

@@ -9,13 +9,13 @@ provider redirects.
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Protocol
-from urllib.request import getproxies
 
 import httpx2
 
 from shared.adapters.models.dial import Address
 from shared.adapters.models.line_pool import LinePool, open_lines
 from shared.adapters.models.reply import LibraryReply, Reply, unpacked
+from shared.adapters.proxies import is_proxied
 
 CALL_ID_HEADER = "X-Lucyd-Call-Id"
 """The provider, or whoever stands before it, can tell by it that two requests are one call."""
@@ -90,13 +90,6 @@ async def open_sender(open_sdk: OpenSdk, *, configured: Collection[str] = ()) ->
         else:
             lines = await stack.enter_async_context(open_lines(_address(request)))
             yield LineSender(_head(request, configured), lines, _once(library))
-
-
-def is_proxied(scheme: str) -> bool:
-    """The environment names a proxy that may be meant for it. Which hosts are spared is the library's to say."""
-    proxies = getproxies()
-    spared = [host.strip() for host in proxies.get("no", "").split(",")]
-    return "*" not in spared and any(proxies.get(name) for name in (scheme, "all"))
 
 
 def _once(make: Callable[[], Awaitable[Sender]]) -> Callable[[], Awaitable[Sender]]:

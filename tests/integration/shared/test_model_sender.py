@@ -15,7 +15,6 @@ import orjson
 import pytest
 
 from shared.adapters.models.open_model import open_models
-from shared.adapters.models.sender import is_proxied
 from shared.domain.provider import ModelSpec, ProviderType
 from shared.errors import ModelRejected, ModelTimeout, TryLater
 from shared.ports.model import Model, ModelAnswer, ModelRequest
@@ -161,25 +160,6 @@ async def test_hosts_that_the_environment_spares_are_asked_directly(
     async with told(wire, [STREAM + chunked(*events(wire, "direct"))]) as story:
         assert (await story.ask()).text == "direct"
         assert story.provider.requests[0].startswith(b"POST /v1/")
-
-
-@pytest.mark.parametrize(
-    ("variables", "scheme", "proxied"),
-    [
-        ({}, "https", False),
-        ({"HTTPS_PROXY": "http://p:1"}, "https", True),
-        ({"https_proxy": "http://p:1"}, "http", False),
-        ({"ALL_PROXY": "socks5://p:1"}, "http", True),
-        ({"HTTPS_PROXY": "http://p:1", "NO_PROXY": "a, *"}, "https", False),
-        ({"HTTPS_PROXY": ""}, "https", False),
-    ],
-)
-def test_a_proxy_counts_for_the_schemes_it_is_named_for(
-    variables: dict[str, str], scheme: str, proxied: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    assert is_proxied(scheme) is proxied
 
 
 async def test_a_redirect_is_followed(wire: ProviderType) -> None:
