@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from cli.edge.screen import Screen
 from cli.rules.skills_view import broken_pieces, scores_table, skills_table
-from shared.domain.skill import SkillBook
+from shared.domain.skill import SkillBook, fits
 
 NONE = "There are no skills; docs/skills.md says how to write one."
 NOTHING_FITS = "No skill fits this message; the agent sees their names."
@@ -21,8 +21,7 @@ def list_skills(book: SkillBook, screen: Screen, *, always_on: Collection[str]) 
 
 def match_skills(book: SkillBook, text: str, screen: Screen, *, always_on: Collection[str]) -> None:
     """How well each fits, and which are shown."""
-    scores = book.scores(text)
-    if scores:
-        screen.table(scores_table(scores, always_on))
+    if found := fits(book, text, always_on=always_on):
+        screen.table(scores_table(found))
     else:
         screen.say(NOTHING_FITS if book.skills else NONE)

@@ -5,8 +5,7 @@ from collections.abc import Collection, Sequence
 from cli.rules.clean_text import one_line
 from cli.rules.pieces import Piece
 from cli.rules.table import Column, Table
-from shared.domain.skill import MOST_MATCHED, Skill, SkillBook
-from shared.domain.skill_match import Scored
+from shared.domain.skill import Fit, Skill, SkillBook, missing
 
 _SKILLS = (Column("Skill"), Column("Shown"), Column("Tools"), Column("File"), Column("Description"))
 PATH = 1000
@@ -35,17 +34,12 @@ def skills_table(skills: Sequence[Skill], always_on: Collection[str]) -> Table:
 def broken_pieces(book: SkillBook, always_on: Collection[str]) -> list[Piece]:
     """A sentence for each file that is skipped, and for each name in always_on that no skill has."""
     pieces = [Piece(f"skipped  {one_line(broken.place, PATH)}: {broken.reason}\n", "error") for broken in book.broken]
-    missing = [name for name in always_on if book.find(name) is None]
     return pieces + [
-        Piece(f"missing  {one_line(name)}: named in always_on, and no skill\n", "error") for name in missing
+        Piece(f"missing  {one_line(name)}: named in always_on, and no skill\n", "error")
+        for name in missing(book, always_on)
     ]
 
 
-def scores_table(scores: Sequence[Scored], always_on: Collection[str]) -> Table:
-    """The best first; those that are always shown take no place of the others."""
-    rows, left = [], MOST_MATCHED
-    for scored in scores:
-        shown = "always" if scored.name in always_on else "yes" if left > 0 else "no"
-        left -= shown == "yes"
-        rows.append((one_line(scored.name), f"{scored.score:.4f}", shown))
-    return Table(_SCORES, rows)
+def scores_table(found: Sequence[Fit]) -> Table:
+    """The best first."""
+    return Table(_SCORES, [(one_line(each.name), f"{each.score:.4f}", each.shown) for each in found])

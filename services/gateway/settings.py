@@ -15,6 +15,7 @@ from shared.domain.attachment import ReadableText
 from shared.domain.contacts import Contacts
 from shared.domain.destination import origin_of, refusal_of
 from shared.domain.provider import ModelSpec
+from shared.domain.skill import SkillPlace
 from shared.errors import ConfigError
 from shared.ports.webhooks import CALLBACK
 from shared.runtime.configuration.models import EMBEDDINGS
@@ -61,6 +62,8 @@ class Settings:
     access_log: bool
     callback: Callback | None
     drain: timedelta
+    skill_places: tuple[SkillPlace, ...]
+    always_on: tuple[str, ...]
 
     @classmethod
     def of(cls, configuration: Configuration) -> "Settings":
@@ -115,6 +118,8 @@ class Settings:
             access_log=http.access_log,
             callback=_callback(configuration),
             drain=min(timedelta(seconds=http.drain_seconds), LONGEST_DRAIN),
+            skill_places=configuration.skill_places,
+            always_on=tuple(configuration.agent.skills.always_on),
         )
 
 

@@ -50,6 +50,7 @@ from services.gateway.edge.reply_files_api import ReplyFilesApi
 from services.gateway.edge.run_control_api import RunControlApi
 from services.gateway.edge.schedules_api import SchedulesApi
 from services.gateway.edge.session_api import SessionApi
+from services.gateway.edge.skills_api import SkillsApi
 from services.gateway.edge.story_api import StoryApi
 from services.gateway.edge.upkeep_api import UpkeepApi
 from services.gateway.ports import Courier
@@ -89,6 +90,7 @@ from shared.adapters.redis.run_streams import RedisRunStreams
 from shared.adapters.redis.shared_line import SharedLine
 from shared.adapters.redis.wake_ups import RedisWakeUps
 from shared.adapters.redis.windows import RedisWindows
+from shared.adapters.skill_folders import SkillFolders, SkillShelf
 from shared.adapters.system_clock import SystemClock
 from shared.domain.destination import origin_of
 from shared.ports.clock import Clock
@@ -197,6 +199,7 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             glance=Glance(partial(look_at_house, history), clock),
             stock=stock,
         )
+        skills = SkillShelf(SkillFolders(settings.skill_places), clock)  # looked at when somebody asks
         terms = Terms(settings.chat.deadline, settings.chat.capacity, settings.chat.key_lives)
         embedding = await stack.enter_async_context(_open_embedding(settings, foundation.database, clock))
         operations: list[Operation] = [
@@ -221,6 +224,7 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             *StoryApi(PostgresStories(foundation.database), bodies).operations(),
             *SchedulesApi(PostgresSchedules(foundation.database), bodies).operations(),
             *MemoryApi(PostgresMemory(foundation.database), bodies).operations(),
+            *SkillsApi(Glance(skills.look, clock), settings.always_on, bodies).operations(),
             *DocumentApi(lambda: operations, foundation.identity.version).operations(),
         ]
         app = gateway_app(

@@ -1,9 +1,10 @@
 """Skills: folders with a ``SKILL.md`` that tells the agent how something is done."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 from shared.domain.skill_match import Scored, SkillIndex
 
@@ -68,6 +69,34 @@ class SkillBook:
     @cached_property
     def _index(self) -> SkillIndex:
         return SkillIndex([(skill.name, skill.description, skill.tags) for skill in self.skills])
+
+
+Shown = Literal["always", "yes", "no"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """How well a skill fits a message, and whether it is shown in full with it: ``always`` whatever the message is."""
+
+    name: str
+    score: float
+    shown: Shown
+
+
+def fits(book: SkillBook, text: str, *, always_on: Collection[str]) -> list[Fit]:
+    """All that fit, the best first; those that are always shown take no place of the others."""
+    found: list[Fit] = []
+    left = MOST_MATCHED
+    for scored in book.scores(text):
+        shown: Shown = "always" if scored.name in always_on else "yes" if left > 0 else "no"
+        left -= shown == "yes"
+        found.append(Fit(scored.name, scored.score, shown))
+    return found
+
+
+def missing(book: SkillBook, always_on: Collection[str]) -> list[str]:
+    """Names that are to be shown always, and that no skill has."""
+    return [name for name in always_on if book.find(name) is None]
 
 
 def book_of(found: Sequence[Skill], broken: Sequence[BrokenSkill]) -> SkillBook:
