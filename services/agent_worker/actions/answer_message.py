@@ -118,6 +118,7 @@ async def _use_tools(
     without = {*denials, *known, *attempt.intended}
     if missing := await intents(attempt, calls, without, step=attempt.step):
         # The round waited for a person, or was handed back before it began; or what only read does more by now.
+        await attempt.before_acting()  # what is stored among others can't be taken back by itself
         await attempt.store(Write(id=new_id(), run=attempt.claim.run, intents=missing))
         attempt.has_intended(missing)
         attempt.unbegun = not known

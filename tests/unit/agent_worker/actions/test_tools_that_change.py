@@ -14,6 +14,7 @@ from services.agent_worker.edge.toolbox import LocalToolbox
 from services.agent_worker.edge.tools.sessions_spawn import SessionsSpawnTool
 from services.agent_worker.ports import Tool, ToolUse
 from services.agent_worker.rules.effects import InDoubt
+from services.agent_worker.rules.prompt import ContextFiles
 from services.agent_worker.rules.run_loop import COST_NOTICE, Limits
 from services.agent_worker.rules.spawning import SESSIONS_SPAWN, SpawnTerms
 from shared.adapters.inmemory.rows import EffectRow
@@ -200,6 +201,18 @@ async def test_a_skill_that_goes_in_the_middle_of_a_round_gives_no_tool_back() -
 
 
 @dataclass
+class Draining:
+    """A workspace; when somebody reads it, the worker is told to end."""
+
+    told: asyncio.Event
+
+    async def context_files(self, tier: str) -> ContextFiles:
+        """See ``Workspace``."""
+        self.told.set()
+        return ContextFiles(stable=[], semi_stable=[])
+
+
+@dataclass
 class Books:
     """Skills that a test may take away."""
 
@@ -262,6 +275,24 @@ async def test_an_heir_writes_down_what_does_more_than_read_by_now() -> None:
     await third.serve()
     assert shelf.done == ["first", "act", "act"]
     assert contents(third) == [InDoubt(name, f"c{x}").for_model()["content"] for x, name in enumerate(("first", "act"))]
+
+
+async def test_an_heir_that_drains_leaves_nothing_that_looks_as_if_it_had_begun() -> None:
+    """What it would have written down is written by whoever comes next: nobody has to be told of a doubt."""
+    shelf = Shelf()
+    shelf.put("first", then=die)
+    shelf.put("act", "read")
+    room = await opened(shelf, asks("first", "act"))
+    run = await room.accept()
+    await crash(room)
+    shelf.put("act", "once")
+    heir = await opened(shelf, before=room)
+    heir.desk = replace(heir.desk, workspace=Draining(heir.desk.draining))
+    await heir.serve()
+    third = await opened(shelf, ModelAnswer("ok"), before=heir)
+    await third.serve()
+    assert (await third.outcome(run))["notices"] == [InDoubt("first", "c0").for_person()]
+    assert contents(third)[1] == "act did it"
 
 
 @pytest.mark.parametrize("now", ["once", "read", None])
