@@ -99,6 +99,26 @@ async def test_a_child_that_is_asked_for_again_is_the_one_that_is_there(world: W
     assert await spawn(world, heir) == first
 
 
+async def test_an_heir_reads_which_of_its_calls_a_child_will_answer(world: World) -> None:
+    """It waits for that one without asking any tool; the other was not carried out yet."""
+
+    def calls(claim: Claim) -> list[tuple[str, bool]]:
+        return [(effect.state, "open" in ((effect.result or {}).get("said") or {})) for effect in claim.effects]
+
+    parent = await with_spawns_open(world, 2)
+    answer = await spawn(world, parent)
+    await world.fence()
+    world.me = await world.hire()
+    heir = await world.claim()
+    assert calls(heir) == [("intended", True), ("intended", False)]
+    child = await the_child(world, answer)
+    await world.store(child, final_write(child))
+    await world.children.collect(parent.run)
+    await world.fence()
+    world.me = await world.hire()
+    assert calls(await world.claim()) == [("done", False), ("intended", False)]
+
+
 async def test_a_child_goes_to_the_model_it_was_asked_for(world: World) -> None:
     """And where a worker has none of that name, to that of its source."""
     cheap = Route("cheap", Decimal("0.01"), "USD")

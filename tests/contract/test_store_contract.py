@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from shared.domain.money import Usage
-from shared.domain.run import EffectResult, Route, SessionAfter
+from shared.domain.run import EffectResult, Intent, Route, SessionAfter
 from shared.errors import LostClaim
 from shared.ids import new_id
 from shared.messages.run_events import terminal_id
@@ -131,6 +131,27 @@ async def test_results_are_stored_as_they_come_and_never_overwritten(world: Worl
     assert [(effect.state, effect.result) for effect in taken.effects] == [
         ("done", {"tool_use_id": "c1", "content": "first"})
     ]
+
+
+async def test_an_heir_adds_what_was_not_intended_and_leaves_the_rest(world: World) -> None:
+    """One of two calls did more than read for the worker that died, and the other does for its heir."""
+    await world.accept(new_run())
+    claim = await world.claim()
+    intents = [Intent(index, f"c{index}", "act", "once", "ab" * 32) for index in range(2)]
+    asked = [said("", call("act", "c0"), call("act", "c1"))]
+    await world.store(claim, write(claim, messages=asked, intents=intents[:1], step=1, stage="tools"))
+    await world.fence()
+    world.me = await world.hire()
+    heir = await world.claim()
+    assert [effect.call_index for effect in heir.effects] == [0]
+    added = write(heir, intents=intents[1:])
+    assert await world.store(heir, added)
+    assert await world.store(heir, added)  # its answer was lost, and it asks again
+    doubt = EffectResult(0, "in_doubt", {"tool_use_id": "c0", "content": "in doubt"})
+    await world.store(heir, write(heir, results=[doubt]))
+    await world.fence()
+    third = await world.claim(worker=await world.hire())
+    assert [(effect.call_index, effect.state) for effect in third.effects] == [(0, "in_doubt"), (1, "intended")]
 
 
 async def test_the_next_call_is_reserved_with_the_results(world: World) -> None:
