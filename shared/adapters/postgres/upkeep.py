@@ -71,7 +71,8 @@ with gone as (
 ) select count(*) from gone
 """
 # Ids are UUIDv7 and begin with the milliseconds of their making, so the primary key finds old runs by age. Those of a
-# family go behind their root, which counts what they have paid; and none goes that another one's end is still to reach.
+# family go behind whoever asked for them and behind their root: one waits for their ends, the other counts what they pay.
+# And none goes that has still to be found by a child that is to end with it.
 RUNS = """
 with gone as (
   delete from runs where id = any (array
@@ -82,8 +83,7 @@ with gone as (
        and not exists (select 1 from idempotency i where i.run = r.id)
        and not exists (select 1 from blobs b where b.run = r.id)
        and not exists (select 1 from children c where c.parent = r.id and c.collected_at is null)
-       and not exists (select 1 from children c where c.run = r.id
-                       and (c.collected_at is null or exists (select 1 from runs f where f.id = c.root)))
+       and not exists (select 1 from children c join runs f on f.id = any (array[c.parent, c.root]) where c.run = r.id)
      order by r.id limit %s)) returning 1
 ) select count(*) from gone
 """

@@ -103,7 +103,7 @@ async def test_sub_agents_go_behind_their_root_with_all_they_said(database: Data
         await world.store(claim, write(claim, messages=[said("well")], ending=ending(claim)))
         assert await forgotten(database) == (1 if waits is root else 0)
     assert await upkeep.forget_children(older_than=timedelta(0), limit=10) == 0
-    assert await forgotten(database) == 2
+    assert [await forgotten(database) for _ in range(3)] == [1, 1, 0]
     assert await upkeep.forget_children(older_than=DAY, limit=10) == 0
     assert await upkeep.forget_children(older_than=timedelta(0), limit=10) == 2
     assert await database.rows("select key from conversations") == [(root.conversation,)]
@@ -119,8 +119,7 @@ async def test_a_run_stays_until_its_sub_agents_have_heard_of_its_end(database: 
     await world.fence()
     for _ in range(3):
         await world.children.mind(limit=10)
-    assert await forgotten(database) == 1
-    assert await forgotten(database) == 2
+    assert [await forgotten(database) for _ in range(4)] == [1, 1, 1, 0]
 
 
 async def test_what_was_sent_or_dropped_long_ago_is_forgotten_and_what_was_given_up_is_not(database: Database) -> None:
