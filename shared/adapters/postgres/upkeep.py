@@ -71,7 +71,7 @@ with gone as (
 ) select count(*) from gone
 """
 # Ids are UUIDv7 and begin with the milliseconds of their making, so the primary key finds old runs by age. Those of a
-# family go behind whoever asked for them and behind their root: one waits for their ends, the other counts what they pay.
+# family go behind whoever asked for them and behind their root: one waits for their ends, the other counts their money.
 # And none goes that has still to be found by a child that is to end with it.
 RUNS = """
 with gone as (
