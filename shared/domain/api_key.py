@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 KeyScope = Literal["chat", "read", "admin"]
-"""``chat``: send messages and follow and steer one's own runs; ``read``: look at one's own conversations, costs and
-states; ``admin``: what concerns the whole house, its jobs and what was given up."""
+"""``chat``: send messages and follow and steer one's own runs; ``read``: look at one's own conversations, memory,
+costs and states; ``admin``: what concerns the whole house, its jobs and what was given up."""
 
 ALL_SCOPES: frozenset[KeyScope] = frozenset({"chat", "read", "admin"})
 OPERATOR = "default"

@@ -94,8 +94,8 @@ def document(operations: Sequence[Operation], *, version: str, description: str 
                     "type": "http",
                     "scheme": "bearer",
                     "description": "Who calls says so with a bearer key. What it may do is its scopes: `chat` sends "
-                    "messages and follows its own runs, `read` looks at its own conversations and costs, `admin` looks "
-                    "after the house.",
+                    "messages and follows its own runs, `read` looks at its own conversations, memory and costs, "
+                    "`admin` looks after the house.",
                 }
             },
         },
