@@ -15,7 +15,7 @@ from shared.adapters.postgres.deliveries import PostgresDeliveries
 from shared.adapters.postgres.documents import to_json
 from shared.adapters.postgres.fleet import PostgresFleet
 from shared.adapters.postgres.pool import Database
-from shared.domain.delivery import DeliveryKind
+from shared.domain.delivery import DeliveryKind, Reaction
 from shared.domain.outgoing_file import OutgoingFile
 from shared.ids import new_id
 from shared.ports.deliveries import Deliveries
@@ -68,6 +68,7 @@ class DeliveriesWorld(ABC):
         part: int = 1,
         kind: DeliveryKind = "reply",
         file: OutgoingFile | None = None,
+        reaction: Reaction | None = None,
     ) -> UUID:
         """Add one part, as the end of a run does."""
 
@@ -97,9 +98,12 @@ class InMemoryDeliveriesWorld(DeliveriesWorld):
         part: int = 1,
         kind: DeliveryKind = "reply",
         file: OutgoingFile | None = None,
+        reaction: Reaction | None = None,
     ) -> UUID:
         id = new_id()
-        self._deliveries.add(id, conversation, ordinal=ordinal, part=part, kind=kind, text=text, file=file)
+        self._deliveries.add(
+            id, conversation, ordinal=ordinal, part=part, kind=kind, text=text, file=file, reaction=reaction
+        )
         return id
 
     async def stored(self, id: UUID) -> StoredDelivery:
@@ -126,9 +130,11 @@ class PostgresDeliveriesWorld(DeliveriesWorld):
         part: int = 1,
         kind: DeliveryKind = "reply",
         file: OutgoingFile | None = None,
+        reaction: Reaction | None = None,
     ) -> UUID:
         id = new_id()
-        body = to_json(file.body() if file else {"text": text})
+        brought = file or reaction
+        body = to_json(brought.body() if brought else {"text": text})
         await self._database.rows(INSERT, (id, conversation, "telegram", ordinal, part, kind, body))
         return id
 

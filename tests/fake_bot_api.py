@@ -21,6 +21,9 @@ UPLOADS = {
 }  # fmt: skip
 """The methods that bring a file, and the field in which it comes."""
 
+REACTIONS = frozenset({"\N{THUMBS UP SIGN}", "\N{FIRE}", "\N{PARTY POPPER}", "\N{HEAVY BLACK HEART}"})
+"""Some of those that Telegram knows."""
+
 LARGEST_PHOTO = 10 * 1024 * 1024
 LARGEST_UPLOAD = 50 * 1024 * 1024
 IMAGES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"RIFF", b"GIF8")
@@ -62,7 +65,8 @@ class Sent:
 
 @dataclass(slots=True)
 class FakeBotApi:
-    """The server. ``sent`` is what people see, ``calls`` every call that arrived, by its method.
+    """The server. ``sent`` is what people see, ``calls`` every call that arrived, by its method; ``reactions`` are what
+    stands below people's messages, by chat and number.
 
     ``slowness`` is how many seconds a sending takes, half of them before the message is shown.
     """
@@ -72,9 +76,11 @@ class FakeBotApi:
     calls: list[str] = field(default_factory=list)
     paths: set[str] = field(default_factory=set)
     pressed: dict[str, str] = field(default_factory=dict)
+    reactions: dict[tuple[int, int], list[str]] = field(default_factory=dict)
     refuses_token: bool = False
     slowness: float = 0.0
     _updates: list[dict[str, Any]] = field(default_factory=list)
+    _written: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
     _next_update: int = 1000
     _faults: dict[str, list[Fault]] = field(default_factory=lambda: defaultdict(list))
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
@@ -119,6 +125,8 @@ class FakeBotApi:
         number = self._next_update if number is None else number
         self._next_update = number + 1
         self._updates.append({"update_id": number, **update})
+        if "message" in update and "message_id" in update["message"]:
+            self._written[update["message"]["chat"]["id"]].add(update["message"]["message_id"])
         async with self._changed:
             self._changed.notify_all()
         return number
@@ -198,6 +206,8 @@ class FakeBotApi:
                 return await self._send_message(order)
             case "sendPhoto" | "sendVoice" | "sendAudio" | "sendVideo" | "sendDocument":
                 return await self._send_file(UPLOADS[method], order)
+            case "setMessageReaction":
+                return await self._set_reaction(order)
             case "answerCallbackQuery":
                 self.pressed[order["callback_query_id"]] = order.get("text", "")
                 return _good(True)
@@ -245,6 +255,18 @@ class FakeBotApi:
         topic = order.get("message_thread_id")
         message = Sent(len(self.sent) + 1, order["chat_id"], caption, topic, None, shown_as, file)
         return await self._show(message, {"caption": caption, shown_as: {"file_id": f"file-{message.id}"}})
+
+    async def _set_reaction(self, order: Document) -> tuple[int, Any]:
+        """What is set takes the place of what was there. Refuses what is no reaction, and what nobody wrote."""
+        emoji = [each["emoji"] for each in order["reaction"] if each["type"] == "emoji"]
+        if len(emoji) != 1 or emoji[0] not in REACTIONS:
+            return _no(400, "Bad Request: REACTION_INVALID")
+        if order["message_id"] not in self._written.get(order["chat_id"], ()):
+            return _no(400, "Bad Request: message to react not found")
+        self.reactions[order["chat_id"], order["message_id"]] = emoji
+        async with self._changed:
+            self._changed.notify_all()
+        return _good(True)
 
     async def _show(self, message: Sent, content: Document) -> tuple[int, Any]:
         await asyncio.sleep(self.slowness / 2)

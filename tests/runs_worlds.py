@@ -15,7 +15,7 @@ from shared.adapters.inmemory.children import InMemoryChildren, spawning
 from shared.adapters.inmemory.clock import ManualClock
 from shared.adapters.inmemory.fleet import InMemoryFleet
 from shared.adapters.inmemory.inbox import InMemoryInbox
-from shared.adapters.inmemory.messages import messaging
+from shared.adapters.inmemory.messages import messaging, reacting
 from shared.adapters.inmemory.prepared import InMemoryPreparedMessages
 from shared.adapters.inmemory.reply_files import InMemoryReplyFiles, sending
 from shared.adapters.inmemory.runs import InMemoryRuns
@@ -72,12 +72,13 @@ class Booked:
 class GoesOut:
     """A row of deliveries, in the order in which they are sent."""
 
-    run: UUID
+    run: UUID | None
     ordinal: int
     part: int
     kind: str
     text: str
     file: Mapping[str, Any] | None = None
+    reaction: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +265,7 @@ class InMemoryWorld(World):
                     "refuse": lambda context, _: {"error": "not today"},
                     "spawn": spawning(self.tables),
                     "message": messaging(self.tables),
+                    "react": reacting(self.tables),
                     "send_file": sending(self.tables),
                 },
             ),
@@ -304,7 +306,15 @@ class InMemoryWorld(World):
 
     async def deliveries(self) -> Sequence[GoesOut]:
         rows = [
-            GoesOut(row.run, row.ordinal, row.part, row.kind, row.body["text"], row.body.get("file"))
+            GoesOut(
+                row.run,
+                row.ordinal,
+                row.part,
+                row.kind,
+                row.body["text"],
+                row.body.get("file"),
+                row.body.get("reaction"),
+            )
             for row in self.tables.deliveries
         ]
         return sorted(rows, key=lambda row: (row.ordinal, row.part))
@@ -386,7 +396,8 @@ class PostgresWorld(World):
 
     async def deliveries(self) -> Sequence[GoesOut]:
         query = (
-            "select run, ordinal, part, kind, body ->> 'text', body -> 'file' from deliveries order by ordinal, part"
+            "select run, ordinal, part, kind, body ->> 'text', body -> 'file', body -> 'reaction' from deliveries"
+            " order by ordinal, part"
         )
         return [GoesOut(*row) for row in await self._database.rows(query)]
 

@@ -45,6 +45,7 @@ from services.agent_worker.edge.tools.memory_write import MemoryWriteTool
 from services.agent_worker.edge.tools.message import MessageTerms, MessageTool
 from services.agent_worker.edge.tools.paths import AllowedPaths
 from services.agent_worker.edge.tools.pdf_read import PdfReadTool
+from services.agent_worker.edge.tools.react import ReactTool
 from services.agent_worker.edge.tools.read import ReadTool
 from services.agent_worker.edge.tools.receivers import Receivers
 from services.agent_worker.edge.tools.record_episode import RecordEpisodeTool
@@ -353,6 +354,7 @@ def _toolbox(
             output_limit=limit,
         ),
         *_scheduling(settings, foundation, clock),
+        ReactTool(settings.contacts),
         MessageTool(
             settings.contacts,
             MessageTerms(settings.manner.part_limit, settings.run_deadline, settings.queue_capacity),

@@ -9,6 +9,7 @@ from uuid import UUID
 from services.telegram_bridge.rules.files import FileToSend
 from services.telegram_bridge.rules.place import Place
 from services.telegram_bridge.rules.updates import Button, Update
+from shared.domain.delivery import Reaction
 from shared.errors import GiveUp, LucydError
 
 
@@ -57,6 +58,11 @@ class BotAccount(Introduced, Protocol):
     async def send_file(self, place: Place, file: FileToSend) -> str:
         """Send one file as it is to be shown; its id. Raises as ``send`` does: ``Refused`` also where Telegram can't
         show it that way."""
+        ...
+
+    async def react(self, place: Place, reaction: Reaction) -> None:
+        """Put a reaction below a message, in the place of the one that is there. Raises as ``send`` does; doing it again
+        changes nothing."""
         ...
 
     async def answer_press(self, press: str, *, text: str) -> None:

@@ -9,7 +9,7 @@ from uuid import UUID
 from shared.domain.outgoing_file import OutgoingFile, file_of
 from shared.domain.run import RunState
 
-DeliveryKind = Literal["reply", "notice", "question"]
+DeliveryKind = Literal["reply", "notice", "question", "reaction"]
 DeliveryState = Literal["pending", "sending", "sent", "in_doubt", "failed", "dropped"]
 
 FETCHED = frozenset({"http", "cli", "system"})
@@ -41,11 +41,23 @@ class Dispatch:
 
 
 @dataclass(frozen=True, slots=True)
+class Reaction:
+    """An emoji below a message of somebody; ``message`` is what the channel calls that."""
+
+    message: str
+    emoji: str
+
+    def body(self) -> dict[str, Any]:
+        """The body of the delivery that brings it."""
+        return {"text": "", "reaction": {"message": self.message, "emoji": self.emoji}}
+
+
+@dataclass(frozen=True, slots=True)
 class Delivery:
     """A delivery in hand. ``attempt`` proves it: each claim raises it, and only its holder may say what became of it.
 
     ``body`` is ``{"text": ...}``; a notice that offers to send another delivery again has ``again`` as well, its id,
-    and what brings a file has ``file``: its text stands below that.
+    what brings a file has ``file``: its text stands below that; and a ``reaction`` has no text.
     """
 
     id: UUID
@@ -64,6 +76,14 @@ class Delivery:
     def file(self) -> OutgoingFile | None:
         """The file that it brings."""
         return file_of(self.body)
+
+    @property
+    def reaction(self) -> Reaction | None:
+        """The reaction that it is."""
+        match self.body.get("reaction"):
+            case {"message": str(message), "emoji": str(emoji)}:
+                return Reaction(message, emoji)
+        return None
 
 
 def parts(text: str, *, limit: int) -> list[str]:

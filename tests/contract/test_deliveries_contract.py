@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from shared.domain.delivery import IN_DOUBT, Delivery
+from shared.domain.delivery import IN_DOUBT, Delivery, Reaction
 from shared.domain.outgoing_file import OutgoingFile
 from shared.ids import new_id
 from tests.deliveries_worlds import CHAT, DeliveriesWorld, InMemoryDeliveriesWorld, PostgresDeliveriesWorld
@@ -287,3 +287,21 @@ async def test_a_word_of_the_bridges_own_is_put_in_once(world: DeliveriesWorld) 
     assert (first.id, first.kind, first.text) == (id, "notice", "I can't read that.")
     await world.deliveries.sent(first, external_id="1")
     assert (await me.claims_one()).text == "Nor that."
+
+
+async def test_a_reaction_comes_as_it_was_put_in_and_is_never_in_doubt(world: DeliveriesWorld) -> None:
+    """Put below its message twice it is there once: whoever leads next does it again, and nobody is asked."""
+    reaction = Reaction("12", "\N{FIRE}")
+    id = await world.put("", kind="reaction", reaction=reaction)
+    me = await leader(world)
+    claimed = await me.claims_one()
+    assert (claimed.kind, claimed.reaction, claimed.text) == ("reaction", reaction, "")
+    await me.dies()
+    assert await world.deliveries.doubt_abandoned() == 1
+    heir = await leader(world)
+    again = await heir.claims_one()
+    assert (again.id, again.attempt) == (id, 2)
+    assert await world.deliveries.doubt(again, reason="cut")
+    third = await heir.claims_one()
+    assert await world.deliveries.sent(third, external_id="12")
+    assert not await heir.claims()

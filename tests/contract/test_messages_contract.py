@@ -14,15 +14,21 @@ from tests.builders import CHAT, asked, call, chat_message, ending, new_run, sai
 from tests.runs_worlds import World
 
 BOB = "telegram:8"
+FIRE = "\N{FIRE}"
 ASKED: Mapping[str, Any] = {
     "place": BOB, "name": "Bob", "text": "Tea?", "parts": [], "keyless": True, "most": 3, "capacity": 5, "seconds": 60,
 }  # fmt: skip
 OWN: Mapping[str, Any] = {**ASKED, "place": None, "name": "anna", "parts": ["Wait.", "A moment."]}
 
 
-def from_bob(text: str = "hello") -> NewRun:
-    """Whoever has written can be written to."""
-    return chat_message(text, address=Address(BOB, "telegram", "person:telegram:8", "Bob"), sender="8")
+def from_bob(text: str = "hello", number: int = 21) -> NewRun:
+    """Whoever has written can be written to; the bridge keeps the number of what was written."""
+    return chat_message(
+        text,
+        address=Address(BOB, "telegram", "person:telegram:8", "Bob"),
+        sender="8",
+        details={"message_id": str(number)},
+    )
 
 
 async def _bob_has_written(world: World) -> None:
@@ -46,6 +52,11 @@ async def _with_calls_open(world: World, new: NewRun | None = None, *, calls: in
 async def _sends(world: World, claim: Claim, index: int = 0, **fields: Any) -> ActAnswer:
     act = Act(claim.conversation, world.me, claim.epoch, claim.run, 1, index, "message", {**ASKED, **fields})
     return await world.acts.act(act)
+
+
+async def _reacts(world: World, claim: Claim, index: int = 0, **fields: Any) -> ActAnswer:
+    asked = {"place": None, "name": "anna", "emoji": FIRE, "sender": None, "keyless": True, "most": 3, **fields}
+    return await world.acts.act(Act(claim.conversation, world.me, claim.epoch, claim.run, 1, index, "react", asked))
 
 
 async def _runs_of(world: World, conversation: str) -> list[Claim]:
@@ -158,7 +169,7 @@ async def test_a_run_sends_only_so_many(world: World) -> None:
     answers = [await _sends(world, claim, 0, place="telegram:404")]
     answers += [await _sends(world, claim, index) for index in range(1, 5)]
     assert [answer.error for answer in answers[1:]] == [
-        None, None, None, "3 messages were sent by this run already, and no more may be"
+        None, None, None, "this run has told people something 3 times already, and no more may be"
     ]  # fmt: skip
 
 
@@ -198,3 +209,64 @@ async def test_who_is_asked_something_is_told_nothing_else_before_the_answer(wor
     await world.inbox.decide(question.id, allows=False, answer="no", by="8")
     first, second = await _runs_of(world, BOB)
     assert (first.run, second.text) == (asking.run, "Tea?")
+
+
+async def test_a_reaction_goes_to_the_last_message_of_whoever_is_answered(world: World) -> None:
+    """Before the reply, and once, whoever asks for it again; a message of somebody else is not meant."""
+    claim = await _with_calls_open(world, chat_message("look", sender="1", details={"message_id": "11"}))
+    await world.accept(chat_message("and?", sender="2", details={"message_id": "12"}))
+    answer = await _reacts(world, claim, sender="1")
+    assert answer.text == f"Reacted with {FIRE} to the last message of anna."
+    assert (answer.wake, answer.nudge) == ((), ("telegram",))
+    assert await _reacts(world, claim, sender="1") == answer
+    (row,) = await world.deliveries()
+    assert (row.run, row.part, row.kind, row.text) == (claim.run, 1, "reaction", "")
+    assert row.reaction == {"message": "11", "emoji": FIRE}
+
+
+async def test_without_a_sender_the_last_message_of_all_is_meant(world: World) -> None:
+    """What came while the agent was at work counts, too."""
+    claim = await _with_calls_open(world, chat_message("look", sender="1", details={"message_id": "11"}))
+    await world.accept(chat_message("and?", sender="2", details={"message_id": "12"}))
+    await _reacts(world, claim)
+    assert [row.reaction for row in await world.deliveries()] == [{"message": "12", "emoji": FIRE}]
+
+
+async def test_a_reaction_to_a_contact_goes_to_their_chat(world: World) -> None:
+    """Beside what is said there: no run of theirs is made for it."""
+    await _bob_has_written(world)
+    claim = await _with_calls_open(world)
+    answer = await _reacts(world, claim, place=BOB, name="Bob")
+    assert answer.nudge == ("telegram",)
+    (row,) = [row for row in await world.deliveries() if row.reaction]
+    assert (row.run, row.ordinal, row.reaction) == (None, 1, {"message": "21", "emoji": FIRE})
+    assert await world.ask(BOB) == "nothing"
+
+
+@pytest.mark.parametrize("fields", [
+    {}, {"place": BOB, "name": "Bob", "sender": "9"}, {"place": "telegram:404"}, {"place": BOB, "keyless": False},
+])  # fmt: skip
+async def test_where_no_message_is_remembered_that_is_said(world: World, fields: Mapping[str, Any]) -> None:
+    """Nobody has written, or what came kept no number, or it is out of reach: nothing goes out."""
+    await _bob_has_written(world)
+    claim = await _with_calls_open(world)
+    before = await world.deliveries()
+    name = fields.get("name", "anna")
+    answer = await _reacts(world, claim, **fields)
+    assert answer.error == f"no message of {name} is remembered that could be reacted to"
+    assert await world.deliveries() == before
+
+
+async def test_over_http_there_are_no_reactions(world: World) -> None:
+    """There is nothing that they could stand below."""
+    claim = await _with_calls_open(world, new_run("hello"))
+    assert (await _reacts(world, claim)).error == "there are no reactions over http"
+
+
+async def test_reactions_count_as_messages_do(world: World) -> None:
+    """One bound for all that a run tells people."""
+    claim = await _with_calls_open(world, chat_message("look", details={"message_id": "11"}), calls=3)
+    await _reacts(world, claim, 0, most=2)
+    await _sends(world, claim, 1, **{**OWN, "most": 2})
+    answer = await _reacts(world, claim, 2, most=2)
+    assert answer.error == "this run has told people something 2 times already, and no more may be"

@@ -17,6 +17,8 @@ from tests.fake_bot_api import ANNA, FakeBotApi
 from tests.scripted_model_server import Hang, Say, ScriptedModelServer, Step, Use
 from tests.stack import Process, Stack, async_client, model_toml, open_stack, text_of
 
+BOB = 8
+FIRE = "\N{FIRE}"
 SEND = "/api/v1/outbound/send"
 CAT = b"\x89PNG\r\n\x1a\n" + b"\0cat\r\n" * 50_000
 SEND_CAT: list[Step] = [
@@ -24,6 +26,16 @@ SEND_CAT: list[Step] = [
     Hang(60),
     Say("Here it is."),
 ]
+TELLS: list[Step] = [
+    # Names in the order in which Postgres keeps them: to the server an heir's question is the same then, asked again.
+    Use([
+        ("react", {"emoji": FIRE, "target": "Anna"}), ("message", {"text": "One moment.", "target": "Anna"}),
+        ("message", {"text": "Anna is looking for you.", "target": "bob"}),
+        ("message", {"text": "Hello?", "target": "Cleo"}),
+    ]),
+    Hang(60),
+    Say("I have told him."),
+]  # fmt: skip
 LEADS_WITHIN = 60.0
 """Seconds: whoever follows a bridge that was killed waits until the dead one counts as dead."""
 
@@ -36,13 +48,13 @@ async def telegram() -> AsyncIterator[FakeBotApi]:
 
 @pytest.fixture
 def models() -> Iterator[ScriptedModelServer]:
-    with ScriptedModelServer({"cat": SEND_CAT}).in_thread() as server:
+    with ScriptedModelServer({"cat": SEND_CAT, "tell": TELLS}).in_thread() as server:
         yield server
 
 
 @pytest.fixture
 def stack(models: ScriptedModelServer, tmp_path: Path, database_url: str, redis_url: str) -> Iterator[Stack]:
-    tools = '[tools]\nenabled = ["send_file"]\n'
+    tools = '[tools]\nenabled = ["send_file", "message", "react"]\n[telegram.contacts]\nAnna = 7\nBob = 8\n'
     toml = model_toml("anthropic", models.base_url("anthropic"), extra=tools)
     with open_stack(tmp_path, database_url, redis_url, toml) as opened:
         (opened.workspace / "cat.png").write_bytes(CAT)
@@ -205,3 +217,37 @@ async def test_a_file_that_the_agent_sends_arrives_once_though_its_worker_dies(
     theirs = bearer(make_key(stack.database_url, "theirs", "admin", "read", "chat"))
     refused = await http.get(url, headers=theirs)
     assert (refused.status_code, refused.json()["error"]) == (404, "no such run")
+
+
+async def test_what_the_agent_tells_people_arrives_once_though_its_worker_dies(
+    stack: Stack, http: httpx2.AsyncClient, telegram: FakeBotApi, models: ScriptedModelServer
+) -> None:
+    """Done before the death and not again by the heir: a reaction below what she wrote, words for her before the reply,
+    words for another, which stand in his session; a name that is nobody's is an error that the model reads."""
+    await bridge_that_leads(stack, telegram)
+    await telegram.writes("I am Bob", sender=BOB)
+    await telegram.until(lambda: bool(telegram.said_to(BOB)), LEADS_WITHIN)
+    said = len(telegram.said_to(ANNA))
+    number = await telegram.writes("where is Bob? [[script:tell]]")
+    with psycopg.connect(stack.database_url, autocommit=True) as database:
+        await telegram.until(lambda: "Anna is looking for you." in telegram.said_to(BOB), LEADS_WITHIN)
+        async with asyncio.timeout(30):
+            while not any("Sent to Bob" in str(each["body"]) for each in list(models.requests)):  # it reads the results
+                await asyncio.sleep(0.05)
+        (worker,) = [process for process in stack.processes if process.name == "agent_worker"]
+        await asyncio.to_thread(worker.kill)
+        await asyncio.to_thread(stack.workers)
+        await telegram.until(lambda: "I have told him." in telegram.said_to(ANNA), LEADS_WITHIN)
+        results = database.execute("select body -> 'results' from messages where role = 'tool_results'").fetchall()
+        in_his_session = database.execute(
+            "select m.role, r.kind from messages m join runs r on r.id = m.run where r.conversation = 'telegram:8'"
+            " and m.body ->> 'text' = 'Anna is looking for you.'"
+        ).fetchall()
+    assert telegram.reactions == {(ANNA, number): [FIRE]}
+    assert telegram.said_to(ANNA)[said:] == ["One moment.", "I have told him."]
+    assert telegram.said_to(BOB)[1:] == ["Anna is looking for you."]
+    assert [each["content"] for each in results[0][0]] == [
+        f"Reacted with {FIRE} to the last message of Anna.", "Sent to Anna: it goes out now, before your reply.",
+        "Sent to Bob: it goes out in its turn.", "Error: Unknown contact 'Cleo'. Contacts: Anna, Bob",
+    ]  # fmt: skip
+    assert in_his_session == [("assistant", "outbound")]

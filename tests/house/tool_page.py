@@ -20,6 +20,7 @@ from services.agent_worker.edge.tools.memory_write import MemoryWriteTool
 from services.agent_worker.edge.tools.message import MessageTerms, MessageTool
 from services.agent_worker.edge.tools.paths import AllowedPaths
 from services.agent_worker.edge.tools.pdf_read import PdfReadTool
+from services.agent_worker.edge.tools.react import ReactTool
 from services.agent_worker.edge.tools.read import ReadTool
 from services.agent_worker.edge.tools.record_episode import RecordEpisodeTool
 from services.agent_worker.edge.tools.remind_user import RemindUserTool
@@ -65,6 +66,7 @@ def every_tool() -> list[Tool]:
         ),
         PdfReadTool(paths),
         SendFileTool(figures),
+        ReactTool(Contacts()),
         MessageTool(Contacts(), MessageTerms(LONGEST_TELEGRAM_TEXT, timedelta(hours=1), 1000), figures),
         ScheduleMessageTool(
             Contacts(), People(), most=tools.scheduling.max_scheduled, longest=tools.scheduling.max_delay

@@ -36,6 +36,10 @@ FRESH = timedelta(seconds=4)
 """An older beat may be the last one that counted: peers fence after six seconds."""
 
 LOOK_AT_BEAT_EVERY = 0.1
+REACTION_TRIES = 10
+"""Done twice it is there once, so it is tried again where a message would be in doubt; but it must not hold up the
+chat for ever."""
+
 SETTLE_AGAIN_AFTER = 0.5
 TOKEN_PAUSE = timedelta(seconds=60)
 
@@ -146,7 +150,7 @@ async def send_delivery(delivery: Delivery, postman: Postman) -> Settling:
     """Send one delivery, once; how to settle it."""
     deliveries = postman.deliveries
     place = place_of(delivery.conversation)
-    if place is None or not (delivery.file or delivery.text.strip()):
+    if place is None or not (delivery.file or delivery.reaction or delivery.text.strip()):
         return partial(deliveries.fail, delivery, reason="there is nothing to send, or nowhere to send it")
     told = {"delivery": str(delivery.id), "run": str(delivery.run) if delivery.run else None}
     try:
@@ -162,6 +166,13 @@ async def send_delivery(delivery: Delivery, postman: Postman) -> Settling:
         log.warning("delivery_failed", **told, reason=str(fault))
         return partial(deliveries.fail, delivery, reason=str(fault))
     except Unclear as fault:
+        if delivery.reaction is not None and delivery.attempt < REACTION_TRIES:
+            pause = postman.backoff.pause(delivery.attempt, chance=postman.chance.random(), asked=0.0)
+            log.warning("reaction_tried_again", **told, reason=str(fault), again_in=round(pause.total_seconds(), 1))
+            return partial(deliveries.put_off, delivery, after=pause, reason=str(fault))
+        if delivery.reaction is not None:
+            log.warning("delivery_failed", **told, reason=str(fault))
+            return partial(deliveries.fail, delivery, reason=str(fault))
         log.warning("delivery_in_doubt", **told, reason=str(fault))
         return partial(deliveries.doubt, delivery, reason=str(fault))
     log.info("delivery_sent", **told, attempt=delivery.attempt)
@@ -170,7 +181,11 @@ async def send_delivery(delivery: Delivery, postman: Postman) -> Settling:
 
 async def _sent_to(place: Place, delivery: Delivery, postman: Postman) -> str:
     """Send it; the number it has there. Raises as ``BotAccount.send`` does."""
-    file = delivery.file
+    file, reaction = delivery.file, delivery.reaction
+    if reaction is not None:
+        await wait_for_beat(postman)
+        await postman.account.react(place, reaction)
+        return reaction.message
     if file is not None:
         async with postman.uploads:
             return await _file_sent_to(place, file, postman)

@@ -21,6 +21,7 @@ from services.telegram_bridge.ports import Bot, Refused, TokenRefused, Unclear
 from services.telegram_bridge.rules.files import FileToSend
 from services.telegram_bridge.rules.place import Place
 from services.telegram_bridge.rules.updates import Button, Update
+from shared.domain.delivery import Reaction
 from shared.domain.outgoing_file import ShownAs
 from shared.errors import TryLater
 
@@ -116,6 +117,14 @@ class BotApi:
             fields["disable_content_type_detection"] = "true"
         uploaded: Files = {file.shown_as: (file.name, file.data, file.media_type)}
         return _number_of(await self._do(METHODS[file.shown_as], fields, uploaded))
+
+    async def react(self, place: Place, reaction: Reaction) -> None:
+        """See ``BotAccount.react``."""
+        if not reaction.message.isdecimal():
+            raise Refused("a message of Telegram has a number")
+        shown = [{"type": "emoji", "emoji": reaction.emoji}]
+        order = {"chat_id": place.chat, "message_id": int(reaction.message), "reaction": shown}
+        await self._do("setMessageReaction", order)
 
     async def answer_press(self, press: str, *, text: str) -> None:
         """See ``BotAccount.answer_press``."""

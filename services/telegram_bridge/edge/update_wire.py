@@ -39,7 +39,8 @@ def _message(message: Mapping[str, Any], number: int) -> Update:
     place = Place(chat_id, topic)
     text = message.get("text")
     if isinstance(text, str) and text.strip():
-        return TextMessage(number, place, sender_id, _text(sender, "username"), _text(sender, "first_name"), text)
+        names = _text(sender, "username"), _text(sender, "first_name")
+        return TextMessage(number, place, sender_id, *names, text, _number(message, "message_id"))
     kind = next((kind for kind in CONTENT if kind in message), None)
     if kind is None:
         return PassedOver(number, "nothing said")

@@ -47,6 +47,7 @@ def run_of(id: UUID, message: TextMessage, *, bot: int, people: People, manner: 
         text=message.text,
         source="telegram",
         sender=str(message.sender),
+        details={"message_id": str(message.message)} if message.message is not None else {},
         idempotency=IdempotencyKey(
             scope=f"{CHANNEL} {bot}",
             key=str(message.update),

@@ -7,7 +7,8 @@ from services.telegram_bridge.rules.place import Place
 
 @dataclass(frozen=True, slots=True)
 class TextMessage:
-    """What a person wrote. ``username`` and ``first_name`` may be empty, and are whatever the person chose."""
+    """What a person wrote. ``username`` and ``first_name`` may be empty, and are whatever the person chose. ``message``
+    is its number in the chat, and ``None`` where Telegram names none."""
 
     update: int
     place: Place
@@ -15,6 +16,7 @@ class TextMessage:
     username: str
     first_name: str
     text: str
+    message: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

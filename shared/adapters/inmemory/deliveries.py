@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from shared.adapters.inmemory.tables import LIVING, Tables, as_json
-from shared.domain.delivery import BRIDGE_DIED, IN_DOUBT, Delivery, DeliveryKind, DeliveryState
+from shared.domain.delivery import BRIDGE_DIED, IN_DOUBT, Delivery, DeliveryKind, DeliveryState, Reaction
 from shared.domain.outgoing_file import OutgoingFile
 from shared.ports.deliveries import Again
 
@@ -50,9 +50,11 @@ class InMemoryDeliveries:
         kind: DeliveryKind,
         text: str,
         file: OutgoingFile | None = None,
+        reaction: Reaction | None = None,
     ) -> None:
-        """Put in one part, as the end of a run does: a text, or a ``file``."""
-        body = file.body() if file else {"text": text}
+        """Put in one part, as the end of a run does: a text, or a ``file``, or a ``reaction``."""
+        brought = file or reaction
+        body = brought.body() if brought else {"text": text}
         self.rows[id] = DeliveryRow(id, conversation, ordinal, part, kind, body, self._tables.clock.now())
 
     async def lead(self, bridge: UUID) -> int | None:
@@ -158,6 +160,9 @@ class InMemoryDeliveries:
         return row if row.state == "sending" and row.attempts == delivery.attempt else None
 
     def _put_in_doubt(self, row: DeliveryRow, reason: str) -> None:
+        if "reaction" in row.body:  # done twice it is there once
+            row.state, row.bridge, row.error, row.due_at = "pending", None, reason, self._tables.clock.now()
+            return
         row.state, row.error = "in_doubt", reason
         if row.kind != "notice":
             id, body = _notice_id(row), {"text": IN_DOUBT, "again": str(row.id), "attempt": row.attempts}

@@ -9,10 +9,13 @@ from uuid import UUID
 from shared.adapters.inmemory.accept import accept
 from shared.adapters.inmemory.acts import Doing
 from shared.adapters.inmemory.conclude import add_parts, is_carried
-from shared.adapters.inmemory.rows import ConversationRow, RunRow
+from shared.adapters.inmemory.rows import ConversationRow, DeliveryMade, RunRow
 from shared.adapters.inmemory.tables import Tables
+from shared.domain.delivery import Reaction
 from shared.domain.run import Address, NewRun
 from shared.errors import Full
+
+TOO_OFTEN = "this run has told people something %s times already, and no more may be"
 
 
 def messaging(tables: Tables) -> Doing:
@@ -22,7 +25,7 @@ def messaging(tables: Tables) -> Doing:
         run, name = tables.runs[UUID(context["run"])], arguments["name"]
         told = tables.told_people.setdefault(run.id, [])
         if len(told) >= arguments["most"]:
-            return {"error": f"{len(told)} messages were sent by this run already, and no more may be"}
+            return {"error": TOO_OFTEN % len(told)}
         if arguments["place"] is None:
             root = root_of(tables, run)
             channel = tables.conversations[root.conversation].channel
@@ -50,6 +53,47 @@ def messaging(tables: Tables) -> Doing:
         return {"text": f"Sent to {name}: it goes out in its turn.", "wake": [place.key]}
 
     return message
+
+
+def reacting(tables: Tables) -> Doing:
+    """The act ``react``."""
+
+    def react(context: Mapping[str, Any], arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        run, name, emoji = tables.runs[UUID(context["run"])], arguments["name"], arguments["emoji"]
+        root, told = root_of(tables, run), tables.told_people.setdefault(run.id, [])
+        if len(told) >= arguments["most"]:
+            return {"error": TOO_OFTEN % len(told)}
+        place = tables.conversations[root.conversation]
+        if arguments["place"] is not None:
+            found = within_reach(tables, arguments["place"], run.principal, keyless=arguments["keyless"])
+            if found is None:
+                return {"error": f"no message of {name} is remembered that could be reacted to"}
+            place = found
+        if not is_carried(place.channel):
+            return {"error": f"there are no reactions over {place.channel}"}
+        last = _last_message(tables, place.key, arguments["sender"])
+        if last is None:
+            return {"error": f"no message of {name} is remembered that could be reacted to"}
+        body = Reaction(last, emoji).body()
+        if place.key == root.conversation:
+            add_parts(tables, root, "reaction", [body])
+        else:
+            row = DeliveryMade(None, place.key, place.channel, place.last_ordinal, 32767, "reaction", body)
+            tables.deliveries.append(row)
+        told.append(place.key)
+        return {"text": f"Reacted with {emoji} to the last message of {name}.", "nudge": [place.channel]}
+
+    return react
+
+
+def _last_message(tables: Tables, conversation: str, sender: str | None) -> str | None:
+    """What the channel calls the last one that somebody wrote there."""
+    found = [
+        row
+        for row in tables.runs.values()
+        if row.conversation == conversation and "message_id" in row.message and sender in {None, row.sender}
+    ]
+    return str(max(found, key=lambda row: row.ordinal).message["message_id"]) if found else None
 
 
 def root_of(tables: Tables, run: RunRow) -> RunRow:

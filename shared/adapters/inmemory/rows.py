@@ -186,14 +186,14 @@ class ApprovalRow:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryMade:
-    """A row of ``deliveries`` as the transaction made it that ended or suspended its run."""
+    """A row of ``deliveries`` as a transaction of its run made it, or one of another run, beside that."""
 
-    run: UUID
+    run: UUID | None
     conversation: str
     channel: str
     ordinal: int
     part: int
-    kind: Literal["reply", "question"]
+    kind: Literal["reply", "question", "reaction"]
     body: Mapping[str, Any]
 
 

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from shared.adapters.postgres.pool import Database
-from shared.domain.delivery import IN_DOUBT
+from shared.domain.delivery import IN_DOUBT, Reaction
 from shared.domain.outgoing_file import OutgoingFile
 from shared.ids import new_id
 from tests.deliveries_worlds import CHAT, PostgresDeliveriesWorld
@@ -498,3 +498,25 @@ async def test_files_go_out_in_their_order_and_once(
         assert telegram.said_to(ANNA)[5:] == ["Mimi 6", IN_DOUBT]
         assert await bridge.stop() == 0
         assert "Mimi" not in bridge.said()
+
+
+async def test_a_reaction_is_put_below_what_a_person_wrote(
+    surroundings: Surroundings, telegram: FakeBotApi, database: Database, world: PostgresDeliveriesWorld
+) -> None:
+    """The number of a message stands in its run. A lost answer is no doubt: it is simply done again."""
+    number = await telegram.writes("hello")
+    async with started("telegram_bridge", surroundings, **settings(telegram)) as bridge:
+        await leads(bridge)
+        await telegram.until(lambda: not telegram.waiting)
+        assert await database.value("select message ->> 'message_id' from runs") == str(number)
+        telegram.fail("setMessageReaction", Fault("cut", done=True), Fault("answer", status=502))
+        await world.put("", kind="reaction", reaction=Reaction(str(number), "\N{FIRE}"))
+        await world.put("", part=2, kind="reaction", reaction=Reaction("1", "\N{FIRE}"))
+        await world.put("after it", part=3)
+        await until_states(database, bridge, sent=2, failed=1)
+        assert telegram.reactions == {(ANNA, number): ["\N{FIRE}"]}
+        assert telegram.calls.count("setMessageReaction") == 4
+        assert telegram.said_to(ANNA) == ["after it"]
+        refused = await database.value("select error from deliveries where state = 'failed'")
+        assert refused == "400 Bad Request: message to react not found"
+        assert await bridge.stop() == 0

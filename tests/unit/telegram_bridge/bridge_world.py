@@ -22,6 +22,7 @@ from shared.adapters.inmemory.fleet import InMemoryFleet
 from shared.adapters.inmemory.inbox import InMemoryInbox
 from shared.adapters.inmemory.rows import BlobRow
 from shared.adapters.inmemory.tables import Tables
+from shared.domain.delivery import Reaction
 from shared.domain.outgoing_file import OutgoingFile, ShownAs
 from shared.ids import new_id
 from tests.builders import identity
@@ -50,6 +51,7 @@ class HandTelegram:
         self.offsets: list[int | None] = []
         self.sent: list[tuple[Place, str, Button | None]] = []
         self.files: list[tuple[Place, FileToSend]] = []
+        self.reactions: list[tuple[Place, Reaction]] = []
         self.faults: list[Exception] = []
         self.answered: list[tuple[str, str]] = []
 
@@ -74,6 +76,11 @@ class HandTelegram:
             raise self.faults.pop(0)
         self.files.append((place, file))
         return str(len(self.files))
+
+    async def react(self, place: Place, reaction: Reaction) -> None:
+        if self.faults:
+            raise self.faults.pop(0)
+        self.reactions.append((place, reaction))
 
     async def answer_press(self, press: str, *, text: str) -> None:
         self.answered.append((press, text))
@@ -155,6 +162,13 @@ class BridgeWorld:
             self.tables.blobs[blob] = BlobRow(blob, new_id(), data)
         file = OutgoingFile(blob, "cat.png", "image/png", len(data or b""), shown_as, caption)
         self.deliveries.add(id, "telegram:7", ordinal=1, part=1, kind="reply", text="", file=file)
+        return id
+
+    def due_reaction(self, emoji: str, *, message: str = "12") -> UUID:
+        """A reaction to be put below a message."""
+        id = new_id()
+        reaction = Reaction(message, emoji)
+        self.deliveries.add(id, "telegram:7", ordinal=1, part=1, kind="reaction", text="", reaction=reaction)
         return id
 
     def texts(self) -> list[str]:

@@ -15,6 +15,7 @@ from services.telegram_bridge.rules.files import FileToSend
 from services.telegram_bridge.rules.people import People
 from services.telegram_bridge.rules.place import Place, place_of
 from services.telegram_bridge.rules.updates import ButtonPressed, OtherMessage, PassedOver, TextMessage
+from shared.domain.delivery import Reaction
 from shared.domain.outgoing_file import ShownAs
 from shared.errors import TryLater
 from tests.fake_bot_api import TOKEN, Fault, Uploaded, fake_bot_api
@@ -102,12 +103,14 @@ async def test_half_a_character_does_not_hold_up_the_others() -> None:
 @pytest.mark.parametrize(
     ("update", "read"),
     [
-        (message(text="hello"), TextMessage(5, Place(7), 7, "anna_b", "Anna", "hello")),
+        (message(text="hello"), TextMessage(5, Place(7), 7, "anna_b", "Anna", "hello", 1)),
         (
             message(text="x", message_thread_id=3, is_topic_message=True),
-            TextMessage(5, Place(7, 3), 7, "anna_b", "Anna", "x"),
+            TextMessage(5, Place(7, 3), 7, "anna_b", "Anna", "x", 1),
         ),
-        (message(text="x", message_thread_id=3), TextMessage(5, Place(7), 7, "anna_b", "Anna", "x")),
+        (message(text="x", message_thread_id=3), TextMessage(5, Place(7), 7, "anna_b", "Anna", "x", 1)),
+        (message(text="x", message_id=12), TextMessage(5, Place(7), 7, "anna_b", "Anna", "x", 12)),
+        (message(text="x", message_id="12"), TextMessage(5, Place(7), 7, "anna_b", "Anna", "x")),
         (message(photo=[], caption="look"), OtherMessage(5, Place(7), 7, "photo")),
         (message(voice={}, media_group_id="a"), OtherMessage(5, Place(7), 7, "voice", "a")),
         (message(text=" "), PassedOver(5, "nothing said")),
@@ -210,3 +213,23 @@ async def test_what_is_no_picture_is_refused_as_a_photo() -> None:
     async with fake_bot_api() as telegram, open_bot_api(telegram.url, TOKEN, timeout=SOON, connect_timeout=SOON) as api:
         with pytest.raises(Refused, match="IMAGE_PROCESS_FAILED"):
             await api.send_file(Place(7), file)
+
+
+async def test_a_reaction_takes_the_place_of_the_one_before_it() -> None:
+    """So doing it again changes nothing."""
+    async with fake_bot_api() as telegram, open_bot_api(telegram.url, TOKEN, timeout=SOON, connect_timeout=SOON) as api:
+        number = await telegram.writes("hello")
+        for emoji in ("\N{FIRE}", "\N{THUMBS UP SIGN}", "\N{THUMBS UP SIGN}"):
+            await api.react(Place(7, 3), Reaction(str(number), emoji))
+        assert telegram.reactions == {(7, number): ["\N{THUMBS UP SIGN}"]}
+
+
+@pytest.mark.parametrize(("message", "emoji", "why"), [
+    ("404", "\N{FIRE}", "message to react not found"), ("1", "\N{HOT BEVERAGE}", "REACTION_INVALID"),
+    ("one", "\N{FIRE}", "a message of Telegram has a number"),
+])  # fmt: skip
+async def test_a_reaction_that_can_not_be_is_refused(message: str, emoji: str, why: str) -> None:
+    """For good: no later time makes it possible."""
+    async with fake_bot_api() as telegram, open_bot_api(telegram.url, TOKEN, timeout=SOON, connect_timeout=SOON) as api:
+        with pytest.raises(Refused, match=why):
+            await api.react(Place(7), Reaction(message, emoji))

@@ -6,16 +6,18 @@ from uuid import UUID
 
 import pytest
 
-from services.telegram_bridge.actions.deliver import send_delivery
+from services.telegram_bridge.actions.deliver import REACTION_TRIES, send_delivery
 from services.telegram_bridge.ports import Refused, TokenRefused, Unclear
 from services.telegram_bridge.rules.files import FileToSend, file_to_send
 from services.telegram_bridge.rules.place import Place
 from services.telegram_bridge.rules.updates import Button
-from shared.domain.delivery import IN_DOUBT
+from shared.domain.delivery import IN_DOUBT, Reaction
 from shared.domain.outgoing_file import LARGEST_FILE, LARGEST_PHOTO, OutgoingFile
 from shared.errors import TryLater
 from shared.ids import new_id
 from tests.unit.telegram_bridge.bridge_world import BridgeWorld
+
+FIRE = "\N{FIRE}"
 
 
 async def send_next(world: BridgeWorld, bridge: UUID, epoch: int) -> None:
@@ -74,6 +76,41 @@ async def test_what_can_not_be_sent_is_kept_and_said(conversation: str) -> None:
     await send_next(world, *await world.bridge())
     assert world.deliveries.rows[id].state == "failed"
     assert world.telegram.sent == []
+
+
+async def test_a_reaction_is_put_below_its_message() -> None:
+    """It is no message of its own, and has the number of the one that it stands below."""
+    world = BridgeWorld()
+    id = world.due_reaction(FIRE)
+    await send_next(world, *await world.bridge())
+    assert world.telegram.reactions == [(Place(7), Reaction("12", FIRE))]
+    assert (world.telegram.sent, world.deliveries.rows[id].state) == ([], "sent")
+
+
+async def test_a_reaction_of_which_nobody_knows_is_tried_again_and_not_for_ever() -> None:
+    """Done twice it is there once; but what is never answered must not hold up the chat."""
+    world = BridgeWorld()
+    id = world.due_reaction(FIRE)
+    row = world.deliveries.rows[id]
+    bridge, epoch = await world.bridge()
+    world.telegram.faults = [Unclear("cut") for _ in range(REACTION_TRIES)]
+    for _ in range(REACTION_TRIES - 1):
+        await send_next(world, bridge, epoch)
+        assert (row.state, row.error) == ("pending", "cut")
+        assert row.due_at > world.clock.now()
+        world.clock.advance(60)
+    await send_next(world, bridge, epoch)
+    assert (row.state, row.error) == ("failed", "cut")
+    assert len(world.deliveries.rows) == 1  # nobody is told of it
+
+
+async def test_a_reaction_that_is_refused_is_kept_and_said() -> None:
+    """The message may have been deleted, or the chat may allow none."""
+    world = BridgeWorld()
+    id = world.due_reaction(FIRE)
+    world.telegram.faults = [Refused("400 no such message")]
+    await send_next(world, *await world.bridge())
+    assert (world.deliveries.rows[id].state, world.deliveries.rows[id].error) == ("failed", "400 no such message")
 
 
 async def test_nothing_is_sent_on_an_old_beat() -> None:

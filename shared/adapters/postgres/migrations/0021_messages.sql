@@ -1,14 +1,23 @@
--- What an agent tells people while it works: words for the one it answers, at once, and words for others, in their line.
+-- What an agent tells people while it works: words for the one it answers, at once, and words for others, in their line; and
+-- reactions to what they wrote.
+--
+-- The body of a reaction is {text: '', reaction: {message, emoji}}. A bridge keeps what the channel calls a message as
+-- `message_id` in the message of its run.
 
--- What the act of `message` keeps of a run: whoever would write to people without an end is stopped.
-create table told_people (           -- written by lucyd_act_message
+-- What the acts below keep of a run: whoever would write to people without an end is stopped.
+create table told_people (           -- written by lucyd_act_message and lucyd_act_react
   run      uuid not null references runs (id) on delete cascade,
   position integer not null,         -- from 1
-  place    text not null,            -- the conversation that the words went to
-  outbound uuid,                     -- the run that carries them there; null: they went into the run's own chat
+  place    text not null,            -- the conversation that it went to
+  outbound uuid,                     -- the run that carries words there; null: they went into the run's own chat, or it is a reaction
   primary key (run, position)
 );
-comment on table told_people is 'Messages that an agent has sent to people while it answered somebody. They go with the run.';
+comment on table told_people is
+  'Messages and reactions that an agent has sent to people while it answered somebody. They go with the run.';
+
+alter table deliveries
+  drop constraint deliveries_kind_check,
+  add constraint deliveries_kind_check check (kind in ('reply', 'notice', 'question', 'reaction'));
 
 -- For whom a run works in the end: itself, or the root of the sub-agents that it is one of.
 create function lucyd_root_of(p_run uuid) returns runs language sql stable as $$
@@ -40,7 +49,7 @@ declare
 begin
   select coalesce(max(position), 0) into v_count from told_people where run = v_run;
   if v_count >= (p_arguments ->> 'most')::integer then
-    return jsonb_build_object('error', format('%s messages were sent by this run already, and no more may be', v_count));
+    return jsonb_build_object('error', format('this run has told people something %s times already, and no more may be', v_count));
   end if;
   if p_arguments ->> 'place' is null then
     v_root := lucyd_root_of(v_run);
@@ -78,4 +87,114 @@ begin
     values (v_to.key, v_outbound, 'told_by_agent', jsonb_build_object('run', v_run));
   return jsonb_build_object('text', format('Sent to %s: it goes out in its turn.', v_name),
                             'wake', jsonb_build_array(v_to.key));
+end $$;
+
+-- The act of the tool `react`: `name` and `place` as of `message`, the `emoji`, `sender` (whose last message is meant; without it
+-- anybody's there), `keyless` and `most`.
+create function lucyd_act_react(p_context jsonb, p_arguments jsonb) returns jsonb language plpgsql as $$
+declare
+  v_run uuid := (p_context ->> 'run')::uuid;
+  v_name text := p_arguments ->> 'name';
+  v_root runs := lucyd_root_of(v_run);
+  v_place conversations;
+  v_count integer;
+  v_message text;
+  v_body jsonb;
+begin
+  select coalesce(max(position), 0) into v_count from told_people where run = v_run;
+  if v_count >= (p_arguments ->> 'most')::integer then
+    return jsonb_build_object('error', format('this run has told people something %s times already, and no more may be', v_count));
+  end if;
+  select * into v_place from conversations
+    where key = case when p_arguments ->> 'place' is null then v_root.conversation else lucyd_within_reach(
+        p_arguments ->> 'place', p_context ->> 'principal', (p_arguments ->> 'keyless')::boolean) end;
+  if found and not lucyd_is_carried(v_place.channel) then
+    return jsonb_build_object('error', format('there are no reactions over %s', v_place.channel));
+  end if;
+  select message ->> 'message_id' into v_message from runs
+    where conversation = v_place.key and message ? 'message_id'
+      and (p_arguments ->> 'sender' is null or sender = p_arguments ->> 'sender')
+    order by ordinal desc limit 1;
+  if v_message is null then
+    return jsonb_build_object('error', format('no message of %s is remembered that could be reacted to', v_name));
+  end if;
+  v_body := jsonb_build_object('text', '', 'reaction', jsonb_build_object('message', v_message, 'emoji', p_arguments -> 'emoji'));
+  if v_place.key = v_root.conversation then
+    perform lucyd_add_parts(v_root, v_place.channel, 'reaction', jsonb_build_array(v_body));
+  else  -- as of lucyd_send_out: behind what was said there so far
+    insert into deliveries (id, conversation, channel, ordinal, part, beside, kind, body)
+      values (md5('reaction of ' || (p_context ->> 'key'))::uuid, v_place.key, v_place.channel, v_place.last_ordinal, 32767, true,
+              'reaction', v_body);
+  end if;
+  insert into told_people (run, position, place) values (v_run, v_count + 1, v_place.key);
+  return jsonb_build_object('text', format('Reacted with %s to the last message of %s.', p_arguments ->> 'emoji', v_name),
+                            'nudge', jsonb_build_array(v_place.channel));
+end $$;
+
+-- As in 0020; reactions, too, are left to bridges that know them.
+create or replace function lucyd_deliveries_claim_2(
+  p_channel text, p_bridge uuid, p_epoch bigint, p_in_hand uuid[], p_limit integer, p_files boolean
+) returns json language plpgsql as $$
+declare
+  v_claimed json;
+begin
+  -- As in lucyd_claim: no claim slips in behind the back of a fence, nor of a new leader.
+  perform 1 from workers where id = p_bridge and state = 'alive' for key share;
+  if not found then
+    return null;
+  end if;
+  perform 1 from channel_leaders where channel = p_channel and bridge = p_bridge and epoch = p_epoch for share;
+  if not found then
+    return null;
+  end if;
+  -- Claimed, but the answer got lost on its way: nobody has begun to send it.
+  update deliveries set state = 'pending', bridge = null
+    where channel = p_channel and state = 'sending' and bridge = p_bridge and id <> all(p_in_hand);
+  with heads as (
+    select distinct on (conversation) id, state, due_at, body ? 'file' or body ? 'reaction' as is_new from deliveries
+    where channel = p_channel and state in ('pending', 'sending')
+    order by conversation, ordinal, part, beside, created_at
+  ), due as (
+    select h.id from heads h join deliveries d using (id)
+    where h.state = 'pending' and h.due_at <= now() and h.id <> all(p_in_hand) and (p_files or not h.is_new)
+      and not exists (
+      select 1 from deliveries o
+      where o.channel = p_channel and o.conversation = d.conversation and o.state = 'sending')
+    order by h.due_at limit p_limit
+  ), taken as (
+    update deliveries d set state = 'sending', bridge = p_bridge, bridge_epoch = p_epoch, attempts = d.attempts + 1
+      from due where d.id = due.id and d.state = 'pending' returning d.*
+  )
+  select coalesce(json_agg(json_build_object('id', id, 'conversation', conversation, 'kind', kind, 'body', body,
+                                             'attempt', attempts, 'run', run)), '[]') into v_claimed from taken;
+  return v_claimed;
+end $$;
+
+-- As in 0004. A reaction is never in doubt: done twice it is there once, so it is due again.
+create or replace function lucyd_delivery_doubt(p_id uuid, p_attempt integer, p_error text, p_notice text) returns boolean
+language plpgsql as $$
+declare
+  v_delivery deliveries;
+begin
+  update deliveries set state = 'pending', bridge = null, due_at = now(), error = p_error
+    where id = p_id and attempts = p_attempt and state = 'sending' and body ? 'reaction';
+  if found then
+    return true;
+  end if;
+  update deliveries set state = 'in_doubt', error = p_error
+    where id = p_id and attempts = p_attempt and state = 'sending' returning * into v_delivery;
+  if not found then
+    return false;
+  end if;
+  insert into events (conversation, run, type, payload)
+    values (v_delivery.conversation, v_delivery.run, 'delivery_in_doubt',
+            json_build_object('delivery', p_id, 'kind', v_delivery.kind, 'attempt', p_attempt));
+  if v_delivery.kind <> 'notice' then
+    insert into deliveries (id, run, conversation, channel, ordinal, part, beside, kind, body)
+      values (md5(p_id::text || ':' || p_attempt)::uuid, v_delivery.run, v_delivery.conversation, v_delivery.channel,
+              v_delivery.ordinal, v_delivery.part, true, 'notice',
+              jsonb_build_object('text', p_notice, 'again', p_id, 'attempt', p_attempt))
+      on conflict (id) do nothing;
+  end if;
+  return true;
 end $$;
