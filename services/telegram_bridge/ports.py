@@ -61,8 +61,8 @@ class BotAccount(Introduced, Protocol):
         ...
 
     async def react(self, place: Place, reaction: Reaction) -> None:
-        """Put a reaction below a message, in the place of the one that is there. Raises as ``send`` does; doing it again
-        changes nothing."""
+        """Put a reaction below a message, in the place of the one that is there; doing it again changes nothing. Raises
+        as ``send`` does."""
         ...
 
     async def answer_press(self, press: str, *, text: str) -> None:
