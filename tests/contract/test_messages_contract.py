@@ -4,11 +4,15 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 import pytest
 
+from shared.domain.attachment import Attachment
+from shared.domain.outgoing_file import OutgoingFile
 from shared.domain.run import Address, Claim, Intent, NewRun
 from shared.errors import LostClaim
+from shared.ids import new_id
 from shared.ports.acts import Act, ActAnswer
 from tests.builders import CHAT, asked, call, chat_message, ending, new_run, said, settlement, waiting, write
 from tests.runs_worlds import World
@@ -270,3 +274,33 @@ async def test_reactions_count_as_messages_do(world: World) -> None:
     await _sends(world, claim, 1, **{**OWN, "most": 2})
     answer = await _reacts(world, claim, 2, most=2)
     assert answer.error == "this run has told people something 2 times already, and no more may be"
+
+
+def _block(blob: UUID) -> Mapping[str, Any]:
+    return {"type": "blob", "id": str(blob), "content_type": "image/png", "filename": "cat.png", "size": 5,
+            "text": "[image: cat.png, image/png, 5 bytes]"}  # fmt: skip
+
+
+async def test_files_go_with_the_words_and_belong_to_the_run_that_brings_them(world: World) -> None:
+    """As they were when they were sent: whoever was counted as dead and keeps another one later changes nothing."""
+    await _bob_has_written(world)
+    claim, blob = await _with_calls_open(world), new_id()
+    await world.blobs.keep(blob, claim.run, Attachment("image/png", b"a cat", "cat.png"))
+    await _sends(world, claim, blocks=[_block(blob)])
+    await world.blobs.keep(blob, claim.run, Attachment("image/png", b"too late", "cat.png"))
+    (told,) = await _runs_of(world, BOB)
+    assert [(each["id"], each["filename"]) for each in told.attachments] == [(str(blob), "cat.png")]
+    assert await world.blobs.load([blob]) == {blob: b"a cat"}
+
+
+async def test_files_for_whoever_is_answered_are_deliveries_at_once(world: World) -> None:
+    """In the order in which they were sent, and as they were then."""
+    claim, blob = await _with_calls_open(world), new_id()
+    file = OutgoingFile(blob, "cat.png", "image/png", 5, "photo", "Look.")
+    await world.blobs.keep(blob, claim.run, Attachment("image/png", b"a cat", "cat.png"))
+    await _sends(world, claim, **{**OWN, "parts": ["Wait.", file.body()], "blocks": [_block(blob)]})
+    await world.blobs.keep(blob, claim.run, Attachment("image/png", b"too late", "cat.png"))
+    assert [(row.part, row.text, row.file) for row in await world.deliveries()] == [
+        (1, "Wait.", None), (2, "Look.", file.document())
+    ]  # fmt: skip
+    assert await world.blobs.load([blob]) == {blob: b"a cat"}

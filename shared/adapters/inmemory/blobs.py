@@ -18,7 +18,13 @@ class InMemoryBlobs:
     async def keep(self, id: UUID, run: UUID, attachment: Attachment) -> None:
         """See ``Blobs.keep``."""
         await asyncio.sleep(0)
-        if not any(file["blob"] == str(id) for file in self._tables.reply_files.get(run, ())):
+        tables = self._tables
+        files = [
+            *tables.reply_files.get(run, ()),
+            *(row.body["file"] for row in tables.deliveries if "file" in row.body),
+        ]
+        moved = id in tables.blobs and tables.blobs[id].run != run
+        if not moved and not any(file["blob"] == str(id) for file in files):
             self._tables.blobs[id] = BlobRow(id, run, attachment.data)
 
     async def load(self, ids: Sequence[UUID]) -> Mapping[UUID, bytes]:

@@ -198,3 +198,17 @@ begin
   end if;
   return true;
 end $$;
+
+-- As in 0020; what a message has sent stays as it was, too: it belongs to another run by then, or a delivery names it.
+create or replace function lucyd_keep_blob(
+  p_id uuid, p_run uuid, p_type text, p_name text, p_voice boolean, p_data bytea
+) returns void language sql as $$
+  insert into blobs (id, run, position, content_type, filename, is_voice, size, data)
+    values (p_id, p_run, 0, p_type, p_name, p_voice, octet_length(p_data), p_data)
+    on conflict (id) do update
+      set content_type = excluded.content_type, filename = excluded.filename, is_voice = excluded.is_voice,
+          size = excluded.size, data = excluded.data
+      where blobs.run = p_run
+        and not exists (select 1 from reply_files f where f.run = p_run and f.file ->> 'blob' = p_id::text)
+        and not exists (select 1 from deliveries d where d.body ? 'file' and d.body #>> '{file,blob}' = p_id::text);
+$$;
