@@ -25,6 +25,8 @@ _ARTICLES = {
     "null": "null",
 }
 _UNFIT = object()
+_VARIATION = "\N{VARIATION SELECTOR-16}"
+"""Asks for a sign to be shown as an emoji. Models write it where the lists of services have the sign alone."""
 
 
 def arguments_hash(arguments: Mapping[str, Any]) -> str:
@@ -91,6 +93,9 @@ def _fitted(value: Any, schema: Any, place: str, mistakes: list[str]) -> Any:
     if not isinstance(schema, Mapping):
         return value
     choices = schema.get("enum")
+    if isinstance(choices, list | tuple) and isinstance(value, str) and value not in choices:
+        bare = value.replace(_VARIATION, "")
+        value = bare if bare in choices else value
     if isinstance(choices, list | tuple) and value not in choices:
         mistakes.append(f"{place} must be one of {', '.join(str(each) for each in choices)}")
     if isinstance(value, list) and isinstance(schema.get("items"), Mapping):

@@ -79,3 +79,12 @@ async def test_what_is_no_reaction_is_refused_before_the_tool(anns: ToolUse, ask
     assert result["content"].startswith("Error: Invalid arguments for 'react': 'emoji' must be one of ")
     assert EMOJI[-1] in result["content"]
     assert asked == []
+
+
+@pytest.mark.parametrize("emoji", ["\N{HEAVY BLACK HEART}", "\N{SNOWMAN}", "\N{HEAVY BLACK HEART}\u200d\N{FIRE}"])
+async def test_an_emoji_that_is_marked_as_one_is_the_same(anns: ToolUse, asked: Asked, emoji: str) -> None:
+    """Models write a heart with the mark, and Telegram lists it without."""
+    toolbox = LocalToolbox([TOOL], output_truncation=10_000, max_parallel=1)
+    marked = f"{emoji[0]}\N{VARIATION SELECTOR-16}{emoji[1:]}"
+    await toolbox.use(call("react", target="Bob", emoji=marked), anns)
+    assert [act["emoji"] for _, act in asked] == [emoji]
