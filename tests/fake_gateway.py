@@ -10,16 +10,17 @@ import json
 import threading
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from services.gateway.rules.stream_fields import data_of
 from shared.adapters.http.listening import listen
 from shared.adapters.http.serve import serving
-from shared.messages.run_events import STEP, id_order, terminal_id
+from shared.messages.run_events import STEP, EventType, RunEvent, id_order, terminal_id
 
 TOKEN = "a-token-of-the-fake-gateway"
 RUN = "01890000-0000-7000-8000-000000000001"
@@ -587,4 +588,5 @@ def asked_in(steps: Sequence[Step]) -> list[tuple[int, list[Event]]]:
 
 def frame(event: Event) -> bytes:
     """As it goes over the wire."""
-    return f"id: {event.id}\nevent: {event.type}\ndata: {json.dumps(event.data)}\n\n".encode()
+    told = data_of(RunEvent(event.id, cast(EventType, event.type), event.data))
+    return f"id: {event.id}\nevent: {event.type}\ndata: {json.dumps(told)}\n\n".encode()

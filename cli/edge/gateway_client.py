@@ -309,7 +309,10 @@ def _event(frame: httpx2.ServerSentEvent) -> RunEvent:
         raise _Broken from fault
     if not isinstance(data, dict):
         raise _Broken
-    return RunEvent(frame.id, cast(EventType, frame.event), data)
+    event = RunEvent(frame.id, cast(EventType, frame.event), data)
+    if not event.terminal and (words := data.pop("thinking", None) or data.pop("status", None)) is not None:
+        data["text"] = words  # on the wire only a piece of the answer is called so
+    return event
 
 
 def _stranger(url: str) -> str:

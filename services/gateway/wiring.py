@@ -217,7 +217,9 @@ async def open_service(configuration: Configuration) -> AsyncIterator[Service]:
             *UpkeepApi(intake, inbox, waiting, records, bodies, settings.idle_minutes, history, repeats).operations(),
             *NotifyApi(intake, front, bodies, *settings.of_people, _enclosed(foundation.database)).operations(),
             *RunControlApi(inbox, history, control, wake_ups, waiting, bodies).operations(),
-            *SessionApi(history, inbox, bodies, settings.context_limit, records, repeats).operations(),
+            *SessionApi(
+                history, inbox, bodies, settings.context_limit, records, repeats, settings.of_people[0]
+            ).operations(),
             *EmbeddingsApi(embedding, bodies, settings.chat.body_bytes).operations(),
             *operator.operations(),
             *DeadApi(PostgresDeadLetters(foundation.database), inbox, wake_ups, bodies, terms).operations(),

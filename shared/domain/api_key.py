@@ -33,11 +33,9 @@ class ApiKey:
         """Who pays for what comes over this key."""
         return f"key:{self.name}"
 
-    def sees(self, conversation: str) -> bool:
-        """Whether it may see that something goes on in a conversation: in its own; the operator in all but other
-        keys' own."""
-        over_http = conversation.startswith("http:")
-        return conversation.startswith(f"http:{self.name}:") or (self.is_operator and not over_http)
+    def sees(self, principal: str) -> bool:
+        """Whether it may see what goes on for a principal: for itself, and the operator for all but other keys."""
+        return principal == self.principal or (self.is_operator and not principal.startswith("key:"))
 
     @property
     def is_operator(self) -> bool:

@@ -135,10 +135,11 @@ class History(Transcripts, Protocol):
         ...
 
     async def session_contacts(self, target: str, *, principal: str | None, keyless: bool = False) -> Sequence[str]:
-        """Conversations with an open session that ``target`` names, upper and lower case being one.
+        """Conversations with an open session that ``target`` names, the one used last first.
 
         A name is a session id, a conversation key, a contact, or its bare sender (``bob`` of ``http-bob``); a
-        sub-agent's is found by the first two.
+        sub-agent's is found by the first two. The first of these that fits counts. Upper and lower case are one where
+        nothing else fits, and where that leaves one contact: who is another must not be meant.
         """
         ...
 

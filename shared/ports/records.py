@@ -88,7 +88,7 @@ class Records(Protocol):
         ...
 
     async def session_of(self, contact: str, whose: Whose) -> UUID | None:
-        """The open session of a contact, a conversation key or a bare sender, upper and lower case being one."""
+        """The open session that a name means, as ``History.session_contacts`` finds it; of several the last used."""
         ...
 
     async def largest(self, whose: Whose) -> OpenSession | None:

@@ -42,7 +42,9 @@ async def test_all_sessions_are_closed_however_many_there_are(database: Database
     await database.rows(SESSIONS)
     bodies = Bodies("Lucyd")
     repeats = Repeats(PostgresAnswers(database), bodies, timedelta(hours=24), SystemClock())
-    api = SessionApi(PostgresHistory(database), PostgresInbox(database), bodies, 0, PostgresRecords(database), repeats)
+    api = SessionApi(
+        PostgresHistory(database), PostgresInbox(database), bodies, 0, PostgresRecords(database), repeats, "user"
+    )
     answer = await _reset(api, "phone", "all")
     assert (answer["reset"], answer["target"], answer["count"]) == (True, "all", 450)
     assert (await _reset(api, "phone", "all"))["count"] == 0

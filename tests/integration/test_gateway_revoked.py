@@ -59,10 +59,11 @@ async def test_who_waits_or_listens_with_a_revoked_key_is_sent_away(stack: Stack
         await asyncio.gather(*others, return_exceptions=True)
 
 
-async def test_a_stream_of_openai_that_ends_with_its_key_says_so(stack: Stack) -> None:
+@pytest.mark.parametrize("wishes", [{}, {"Prefer": "cancel-on-disconnect"}], ids=["goes on", "ends with its client"])
+async def test_a_stream_of_openai_that_ends_with_its_key_says_so(stack: Stack, wishes: dict[str, str]) -> None:
     """Half an answer must not pass for a whole one: clients of OpenAI take the end of the body for the end of it."""
     gateway = await asyncio.to_thread(stack.gateway)
-    lost = bearer(make_key(stack.database_url, "lost", "chat"))
+    lost = bearer(make_key(stack.database_url, "lost", "chat")) | wishes
     body = {"model": "lucyd", "stream": True, "messages": [{"role": "user", "content": "hello"}]}
     told = ""
     async with (

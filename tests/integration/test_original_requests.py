@@ -1,5 +1,6 @@
 """Every documented request of the original, replayed against a real gateway and a real worker: keys and codes."""
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -257,6 +258,7 @@ def test_the_status_and_the_monitor_are_told(http: httpx2.Client) -> None:
     monitor = _same_everywhere(http.get("/api/v1/monitor"), 200)
     assert (monitor["state"], monitor["contact"], monitor["session_id"]) == ("idle", "http-default", chat["session_id"])
     assert (monitor["trace_id"], monitor["model"], monitor["tools_in_flight"]) == (TRACE, "scripted-1", [])
+    assert monitor["principal"] == "key:default"
     assert monitor["message_started_at"] <= monitor["turn_started_at"] <= monitor["updated_at"]
     turns = monitor["turns"]
     assert all(turn["duration_ms"] >= 0 for turn in turns)
@@ -266,6 +268,17 @@ def test_the_status_and_the_monitor_are_told(http: httpx2.Client) -> None:
         {name: value for name, value in each.items() if name != "context_tokens"}
         for each in (_used(100, 20, 40, 7), _used(130, 9, 60, 0))
     ]
+
+
+def test_a_client_that_joins_what_a_stream_calls_text_has_the_answer(http: httpx2.Client) -> None:
+    """The original's clients look at the data alone, and read until ``done``."""
+    body = {"message": "[[script:look]]", "sender": "ada"}
+    told = http.post("/api/v1/chat/stream", json=body).raise_for_status()
+    assert told.headers["content-type"].startswith("text/event-stream")
+    frames = [json.loads(line.removeprefix("data: ")) for line in told.text.splitlines() if line.startswith("data: ")]
+    assert "".join(frame["text"] for frame in frames if "text" in frame) == "There is tea."
+    assert "".join(frame["thinking"] for frame in frames if "thinking" in frame) == "Where is it?"
+    assert [frame["stop_reason"] for frame in frames if frame.get("done")] == ["end_turn"]
 
 
 def test_sessions_are_reset_by_all_the_names_they_have(http: httpx2.Client) -> None:
@@ -288,6 +301,9 @@ def test_sessions_are_reset_by_all_the_names_they_have(http: httpx2.Client) -> N
     none = _same_everywhere(http.post(reset, json={"target": "ada"}), 200)
     assert none["reset"] is False
     assert none["reason"]
+    http.post("/api/v1/inbound/telegram", json={"message": "[[script:say]]"})
+    person = _same_everywhere(http.post(reset, json={"target": "user"}), 200)
+    assert (person["reset"], person["target"], person["count"]) == (True, "user", 1)
     wrong = _same_everywhere(http.post(reset, json={"target": ""}), 400)
     assert wrong["error"] == '"target" must be a non-empty string'
 

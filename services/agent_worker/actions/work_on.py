@@ -72,6 +72,7 @@ async def _carry_out(attempt: Attempt) -> bool:
     attempt.teller.event("attempt", {"epoch": claim.epoch, "attempt": claim.attempts, "keep": claim.keep})
     attempt.teller.monitor(
         contact=claim.contact,
+        principal=claim.principal,
         session_id=claim.session.id,
         run_id=claim.run,
         message_started_at=f"{attempt.desk.clock.now().timestamp():.3f}",

@@ -14,6 +14,7 @@ from starlette.types import Message, Receive, Scope, Send
 from services.gateway.actions.watch_keys import Stay
 from services.gateway.edge.bodies import Bodies
 from services.gateway.edge.event_stream import EventStream
+from services.gateway.edge.hang_up import EndedWithItsClient
 from services.gateway.edge.operation import Dialect, Operation
 from shared.errors import LucydError
 
@@ -111,7 +112,7 @@ class Directory:
             except asyncio.CancelledError:
                 if not stay.was_ended():
                     raise
-                if is_begun and isinstance(response, EventStream):
+                if is_begun and isinstance(response, EventStream | EndedWithItsClient):
                     last_words = response.last_words()
             else:
                 return

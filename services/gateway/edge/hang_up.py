@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from services.gateway.actions.end_with_client import may_end_with
+from services.gateway.edge.event_stream import EventStream
 from shared.domain.run import Accepted
 from shared.errors import TryLater
 
@@ -70,6 +71,10 @@ class EndedWithItsClient(Response):
         self._stream = stream
         self._run = run
         self._end = end
+
+    def last_words(self) -> bytes:
+        """See ``EventStream.last_words``."""
+        return self._stream.last_words() if isinstance(self._stream, EventStream) else b""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send everything."""

@@ -109,7 +109,7 @@ class OperatorApi:
         """What is going on in the key's conversations; for who looks after the house also which processes live."""
         key = key_of(request)
         try:
-            sessions = [one for one in await self.board.sessions() if key.sees(one.get("conversation", ""))]
+            sessions = [one for one in await self.board.sessions() if key.sees(one.get("principal", ""))]
             processes = await self.board.processes() if "admin" in key.scopes else ()
             turns = await self._turns(newest_session(sessions))
             return self.bodies.json(monitor_body(sessions, processes, turns))

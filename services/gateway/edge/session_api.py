@@ -31,12 +31,14 @@ class Whose(TypedDict):
     keyless: bool
 
 
+USER = "user"
 YES = frozenset({"true", "1", "yes"})
 
 
 @dataclass(frozen=True, slots=True)
 class SessionApi:
-    """The routes under ``/api/v1/sessions``. ``context_limit`` is the primary model's window in tokens."""
+    """The routes under ``/api/v1/sessions``. ``context_limit`` is the primary model's window in tokens; ``user`` is how
+    the one person that the agent lives with is called, for whom ``user`` stands in a reset."""
 
     history: History
     inbox: Inbox
@@ -44,6 +46,7 @@ class SessionApi:
     context_limit: int
     records: Records
     repeats: Repeats
+    user: str
 
     def operations(self) -> list[Operation]:
         """What they do."""
@@ -93,7 +96,7 @@ class SessionApi:
             return await self.records.session_of(name, RecordsOf(**_whose(request))) if known else None
 
     async def reset(self, request: Request) -> Response:
-        """Close open sessions by target: ``all``, a contact, a conversation key or a session id."""
+        """Close open sessions by target: ``all``, ``user``, a contact, a conversation key or a session id."""
         try:
             body = await read_json(request, at_most=SMALL_BODY)
             target = read_reset_target(body)
@@ -108,10 +111,13 @@ class SessionApi:
     async def _closed(self, request: Request, target: str) -> dict[str, Any]:
         if target == "all":
             return {"reset": True, "target": target, "count": await self._close_all(request)}
-        found = await self.history.session_contacts(target, **_whose(request))
+        named = self.user if target == USER else target
+        found = await self.history.session_contacts(named, **_whose(request))
         closed = [reset for conversation in found if (reset := await self._close(conversation)) is not None]
         if not closed:
             return {"reset": False, "reason": f"no session found for: {target}"}
+        if target == USER:
+            return {"reset": True, "target": target, "count": len(closed)}
         kind = "session_id" if target == str(closed[0].session) else "contact"
         return {"reset": True, "target": target, "type": kind, "count": len(closed)}
 

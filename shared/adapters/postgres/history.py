@@ -37,15 +37,27 @@ from (
 left join lateral (select sum(cost) as cost, max(currency) as currency from costs where session = s.id) k on true
 order by s.updated_at desc
 """  # noqa: S608 - all of it is ours
-CONTACTS = f"""
-select s.conversation from sessions s join conversations c on c.key = s.conversation
-where s.closed_at is null
-  and (%s::text is null or c.principal = %s or (%s and c.principal not like 'key:%%'))
-  and lower(%s) in (s.id::text, lower(s.conversation),
-                    case when {no_child("s.conversation")} then lower(s.contact) end,
-                    case when starts_with(s.contact, c.channel || '-')  -- the bare sender
-                         then lower(substr(s.contact, length(c.channel) + 2)) end)
-order by s.updated_at desc
+# How well a name fits: whole first, then the bare sender, and only then with upper and lower case as one.
+NAMED = f"""
+with named as (
+  select s.id, s.conversation, s.contact, s.updated_at, case
+           when s.id::text = lower(t.name) or s.conversation = t.name then 1
+           when not {no_child("s.conversation")} then null
+           when s.contact = t.name then 2
+           when t.bare = t.name then 3
+           when lower(t.name) in (lower(s.conversation), lower(s.contact)) then 4
+           when lower(t.bare) = lower(t.name) then 5
+         end as distance
+  from sessions s join conversations c on c.key = s.conversation
+  cross join lateral (select %s::text as name, case when starts_with(s.contact, c.channel || '-')
+                                               then substr(s.contact, length(c.channel) + 2) end as bare) t
+  where s.closed_at is null
+    and (%s::text is null or c.principal = %s or (%s and c.principal not like 'key:%%'))
+), nearest as (
+  select *, min(contact) over () <> max(contact) over () as differ from named
+  where distance = (select min(distance) from named)
+)
+select id, conversation from nearest where distance < 4 or not differ order by updated_at desc
 """  # noqa: S608 - as above
 MESSAGES = """
 select newest.created_at, newest.run, newest.body, r.sender, r.source,
@@ -122,8 +134,8 @@ class PostgresHistory:
 
     async def session_contacts(self, target: str, *, principal: str | None, keyless: bool = False) -> Sequence[str]:
         """See ``History.session_contacts``."""
-        parameters = (principal, principal, keyless, target)
-        return [row[0] for row in await self._database.rows(CONTACTS, parameters)]
+        rows = await self._database.rows(NAMED, (target, principal, principal, keyless))
+        return [conversation for _, conversation in rows]
 
     async def messages(
         self, session: UUID, *, principal: str | None, keyless: bool = False, limit: int = 2000

@@ -5,7 +5,7 @@ from datetime import date, timedelta
 from decimal import Decimal
 from uuid import UUID
 
-from shared.adapters.postgres.history import no_child
+from shared.adapters.postgres.history import NAMED, no_child
 from shared.adapters.postgres.pool import Database
 from shared.domain.money import Usage
 from shared.domain.run import OPEN_STATES, Address, RunState
@@ -76,19 +76,10 @@ left join lateral (  -- an answer and what it has cost are stored in one transac
 ) m on true
 where r.id = %s order by k.at desc limit 200
 """
-SESSION_OF = f"""
-select s.id from sessions s join conversations c on c.key = s.conversation
-where s.closed_at is null
-  and (%s::text is null or c.principal = %s or (%s and c.principal not like 'key:%%'))
-  and lower(%s) in (lower(s.conversation), case when {no_child("s.conversation")} then lower(s.contact) end,
-                    case when starts_with(s.contact, c.channel || '-')  -- the bare sender
-                         then lower(substr(s.contact, length(c.channel) + 2)) end)
-order by s.updated_at desc limit 1
-"""  # noqa: S608 - as above
 LARGEST = """
 select s.id, c.key, c.channel, c.principal, c.contact
 from sessions s join conversations c on c.key = s.conversation
-where s.closed_at is null and c.channel <> 'system'
+where s.closed_at is null and c.channel <> 'system' and not starts_with(c.contact, 'system-')
   and (%s::text is null or c.principal = %s or (%s and c.principal not like 'key:%%'))
 order by s.context_tokens desc, s.updated_at desc limit 1
 """
@@ -146,7 +137,7 @@ class PostgresRecords:
 
     async def session_of(self, contact: str, whose: Whose) -> UUID | None:
         """See ``Records.session_of``."""
-        rows = await self._database.rows(SESSION_OF, (whose.principal, whose.principal, whose.keyless, contact))
+        rows = await self._database.rows(NAMED, (contact, whose.principal, whose.principal, whose.keyless))
         return rows[0][0] if rows else None
 
     async def largest(self, whose: Whose) -> OpenSession | None:

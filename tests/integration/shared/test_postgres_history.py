@@ -75,3 +75,35 @@ async def test_a_session_is_found_by_every_name_it_has(database: Database, targe
     history = PostgresHistory(database)
     assert list(await history.session_contacts(target, principal=PRINCIPAL)) == ["http:phone:Bob"]
     assert list(await history.session_contacts("bo", principal=PRINCIPAL)) == []
+
+
+async def test_a_name_means_whom_it_fits_best_and_nobody_where_that_can_not_be_told(database: Database) -> None:
+    """A reset of one must not end what another has begun, and nobody reads somebody else's words by a capital."""
+    await _talk(
+        database,
+        Address("http:phone:Zed", "http", PRINCIPAL, "http-Zed"),
+        Address("http:phone:ZED", "http", PRINCIPAL, "http-ZED"),
+        Address("http:phone:http-Zed", "http", PRINCIPAL, "http-http-Zed"),
+    )
+    history, records = PostgresHistory(database), PostgresRecords(database)
+    for target, key in (("Zed", "http:phone:Zed"), ("http-Zed", "http:phone:Zed"), ("http-ZED", "http:phone:ZED")):
+        assert list(await history.session_contacts(target, principal=PRINCIPAL)) == [key]
+        meant = await database.value("select id from sessions where conversation = %s", (key,))
+        assert await records.session_of(target, Whose(PRINCIPAL)) == meant
+    for target in ("zed", "http-zed", "http:phone:zed"):
+        assert list(await history.session_contacts(target, principal=PRINCIPAL)) == []
+        assert await records.session_of(target, Whose(PRINCIPAL)) is None
+    assert list(await history.session_contacts("http-HTTP-zed", principal=PRINCIPAL)) == ["http:phone:http-Zed"]
+
+
+async def test_the_largest_session_is_a_persons(database: Database) -> None:
+    """Machines are compacted when they need it; also those that came over a key of their own."""
+    await _talk(
+        database,
+        Address("http:phone:Bob", "http", PRINCIPAL, "http-Bob"),
+        Address("http:phone:system:automation", "http", PRINCIPAL, "system-automation"),
+    )
+    await database.rows("update sessions set context_tokens = 9 where contact = 'system-automation'")
+    largest = await PostgresRecords(database).largest(Whose(PRINCIPAL))
+    assert largest is not None
+    assert largest.address.contact == "http-Bob"

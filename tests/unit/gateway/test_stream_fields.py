@@ -19,10 +19,14 @@ def test_every_end_says_that_it_is_one(kind: EventType, reason: str) -> None:
     assert outcome == {"reply": "Hello.", "error": None}
 
 
-def test_thinking_is_told_under_its_own_name_too() -> None:
-    """Both who know our events and who know the original's see it."""
-    assert data_of(RunEvent("1-2", "thinking", {"text": "hm"})) == {"text": "hm", "thinking": "hm"}
+def test_only_a_piece_of_the_answer_is_a_text() -> None:
+    """The original's clients join each ``text``: what was thought, asked or noticed would be read as the answer."""
+    assert data_of(RunEvent("1-2", "thinking", {"text": "hm"})) == {"thinking": "hm"}
     assert data_of(RunEvent("1-2", "delta", {"text": "Hello"})) == {"text": "Hello"}
+    asked: tuple[EventType, ...] = ("notice", "approval", "in_doubt")
+    for kind in asked:
+        asks = RunEvent("1-2", kind, {"tool": "exec", "text": "May I?"})
+        assert data_of(asks) == {"tool": "exec", "status": "May I?"}
 
 
 def test_the_stream_sends_them() -> None:
