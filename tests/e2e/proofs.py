@@ -27,18 +27,19 @@ def answer(key: str) -> str:
     return f"Answer {key}. Nothing else is to be said."
 
 
+ACTS = "acts.txt"
+
+
 class CountingModel:
-    """The default script of the model server. The commands append their key to ``acts``; an ``act`` also takes a while.
+    """The default script of the model server. Its commands append their key to ``ACTS`` in the workspace;
+    an ``act`` also takes a while.
 
     ``hold`` names the calls, by kind and turn, of which each key's first hangs for so many seconds. ``asked`` holds the
     ids of the calls that were made, by key and turn.
     """
 
-    def __init__(
-        self, acts: Path, *, hold: Mapping[tuple[str, int], float] | None = None, act_takes: float = 0
-    ) -> None:
+    def __init__(self, *, hold: Mapping[tuple[str, int], float] | None = None, act_takes: float = 0) -> None:
         self.asked: dict[tuple[str, int], list[str]] = {}
-        self._acts = acts
         self._hold = dict(hold or {})
         self._act_takes = act_takes
 
@@ -55,7 +56,7 @@ class CountingModel:
                 return Hang(seconds)
         if kind in {"act", "second"} and asked.turn == 0:
             then = f"; sleep {self._act_takes:g}" if kind == "act" and self._act_takes else ""
-            return Use([("exec", {"command": f"echo {key} >> '{self._acts}'{then}"})], text="Let me see.")
+            return Use([("exec", {"command": f"echo {key} >> {ACTS}{then}"})], text="Let me see.")
         return Say(answer(key))
 
     def made(self, kinds: Iterable[str], turn: int) -> int:
@@ -64,8 +65,9 @@ class CountingModel:
         return sum(len(calls) for (key, of), calls in list(self.asked.items()) if of == turn and key.startswith(begin))
 
 
-def acted(acts: Path) -> Mapping[str, int]:
+def acted(workspace: Path) -> Mapping[str, int]:
     """How often each key was acted out."""
+    acts = workspace / ACTS
     return Counter(acts.read_text("utf-8").split()) if acts.exists() else {}
 
 

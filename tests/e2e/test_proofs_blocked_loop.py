@@ -20,9 +20,9 @@ KEYS = {"call": "plain", "act": "act"}
 
 
 @pytest.fixture
-def script(tmp_path: Path) -> CountingModel:
+def script() -> CountingModel:
     """A call that is answered while the loop stands still."""
-    return CountingModel(tmp_path / "acts.txt", hold={("plain", 0): 5.0})
+    return CountingModel(hold={("plain", 0): 5.0})
 
 
 @pytest.fixture
@@ -40,13 +40,10 @@ def stack(models: ScriptedModelServer, tmp_path: Path, database_url: str, redis_
         yield opened
 
 
-async def test_a_blocked_event_loop_is_no_reason_for_a_takeover(
-    stack: Stack, script: CountingModel, tmp_path: Path
-) -> None:
+async def test_a_blocked_event_loop_is_no_reason_for_a_takeover(stack: Stack, script: CountingModel) -> None:
     """Eight seconds of time.sleep in a tool, with another chat in hand and a peer that looks on."""
     gateway = stack.gateway()
     (blocked,) = stack.workers(module="tests.e2e.blockable_worker")
-    acts = tmp_path / "acts.txt"
     async with async_client(gateway) as http:
         waiting = {
             key: asyncio.create_task(http.post("/api/v1/chat", json={"message": ask(key, kind), "sender": key}))
@@ -74,7 +71,7 @@ async def test_a_blocked_event_loop_is_no_reason_for_a_takeover(
     assert not standing.exists()
     assert {key: body["reply"] for key, body in replies.items()} == {key: answer(key) for key in KEYS}
     assert all(body["notices"] == [] for body in replies.values())
-    assert acted(acts) == {"act": 1}
+    assert acted(stack.workspace) == {"act": 1}
     assert rows(stack.database_url, "select max(attempts), max(epoch), count(*) from runs where state = 'done'") == [
         (1, 1, 3)
     ]

@@ -165,7 +165,7 @@ class Load:
 async def open_town(folder: Path) -> AsyncIterator[tuple[Town, ScriptedModelServer]]:
     """Start everything and wait until all have told where they are."""
     folder.mkdir()
-    script = CountingModel(folder / "acts.txt")
+    script = CountingModel()
     with contextlib.ExitStack() as opened:
         models = opened.enter_context(ScriptedModelServer(default=script, latency=0.3).in_thread())
         servers = await asyncio.to_thread(opened.enter_context, open_servers(folder / "servers"))
@@ -261,7 +261,7 @@ def _check(
     assert rows(url, "select state, count(*) from workers group by state") == [("alive", 1)]
     assert {place: len(calls) for place, calls in town.model.asked.items() if len(calls) > 1} == {}
     assert set(models.calls.values()) == {1}
-    acts = acted(town.stack.folder.parent / "acts.txt")
+    acts = acted(town.stack.workspace)
     assert acts == dict.fromkeys((key for key in load.answered if int(key.rpartition("-")[2]) % 5 == 4), 1)
     assert check_histories(url) == len({key.partition("-")[0] for key in load.answered})
 

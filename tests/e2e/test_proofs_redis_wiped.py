@@ -22,9 +22,9 @@ SLOTS = 64
 
 
 @pytest.fixture
-def script(tmp_path: Path) -> CountingModel:
+def script() -> CountingModel:
     """One call each."""
-    return CountingModel(tmp_path / "acts.txt")
+    return CountingModel()
 
 
 @pytest.fixture

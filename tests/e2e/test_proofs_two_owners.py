@@ -29,9 +29,9 @@ class Script(CountingModel):
 
 
 @pytest.fixture
-def script(tmp_path: Path) -> CountingModel:
+def script() -> CountingModel:
     """The first call hangs and the act runs while their worker is stopped; both end before it wakes up."""
-    return Script(tmp_path / "acts.txt", hold={("plain", 0): 12.0}, act_takes=10)
+    return Script(hold={("plain", 0): 12.0}, act_takes=10)
 
 
 @pytest.fixture
@@ -50,12 +50,11 @@ def stack(models: ScriptedModelServer, tmp_path: Path, database_url: str, redis_
 
 
 async def test_three_workers_that_were_stopped_write_nothing_when_they_wake_up(
-    stack: Stack, script: CountingModel, models: ScriptedModelServer, tmp_path: Path
+    stack: Stack, script: CountingModel, models: ScriptedModelServer
 ) -> None:
     """In a model call, in a command, while streaming: an heir finishes, and the old owners end with 75."""
     gateway = stack.gateway()
     victims = stack.workers(3)
-    acts = tmp_path / "acts.txt"
     async with async_client(gateway) as http:
         waiting = {
             key: asyncio.create_task(http.post("/api/v1/chat", json={"message": ask(key, kind), "sender": key}))
@@ -63,7 +62,7 @@ async def test_three_workers_that_were_stopped_write_nothing_when_they_wake_up(
         }
 
         def all_in_hand() -> bool:
-            return script.made(["call"], 0) == 1 and acted(acts) == {"act": 1} and _deltas(stack) >= 3
+            return script.made(["call"], 0) == 1 and acted(stack.workspace) == {"act": 1} and _deltas(stack) >= 3
 
         await asyncio.to_thread(wait_until, all_in_hand, "each has its conversation")
         owners = _owners(stack, victims)
@@ -102,7 +101,7 @@ async def test_three_workers_that_were_stopped_write_nothing_when_they_wake_up(
     assert after == before
     assert codes == dict.fromkeys(ASKS, 75)
     assert heir.popen.poll() is None
-    assert acted(acts) == {"act": 1}
+    assert acted(stack.workspace) == {"act": 1}
     assert rows(stack.database_url, "select state, attempts, epoch, count(*) from runs group by 1, 2, 3") == [
         ("done", 2, 2, 3)
     ]

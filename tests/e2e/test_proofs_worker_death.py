@@ -26,10 +26,10 @@ HOLD = 60.0
 
 
 @pytest.fixture
-def script(tmp_path: Path) -> CountingModel:
+def script() -> CountingModel:
     """Plain ones hang in their first call, the second ones after their tool; an act takes its time."""
     hold = {("plain", 0): HOLD, ("second", 1): HOLD}
-    return CountingModel(tmp_path / "acts.txt", hold=hold, act_takes=20)
+    return CountingModel(hold=hold, act_takes=20)
 
 
 @pytest.fixture
@@ -63,10 +63,10 @@ def launched(models: ScriptedModelServer, tmp_path: Path, project: Path) -> Iter
 
 
 async def test_a_hundred_chats_outlive_the_only_worker(
-    launched: Launched, script: CountingModel, models: ScriptedModelServer, tmp_path: Path
+    launched: Launched, script: CountingModel, models: ScriptedModelServer
 ) -> None:
     """Kill -9 with 40 in their first call, 30 in a tool, 30 in the call after one; the launcher starts another."""
-    acts = tmp_path / "acts.txt"
+    workspace = launched.home / ".lucyd" / "workspace"
     token = (launched.home / ".lucyd" / "http_token").read_text().strip()
     asks = [(key, key.partition("-")[0]) for key in (*PLAIN, *ACTING, *SECOND)]
     answered: dict[str, tuple[str, list[str], float]] = {}
@@ -79,7 +79,7 @@ async def test_a_hundred_chats_outlive_the_only_worker(
         answered[key] = (body["reply"], body["notices"], time.monotonic())
 
     def all_in_flight() -> bool:
-        return script.made(["plain"], 0) == 40 and len(acted(acts)) == 60 and script.made(["second"], 1) == 30
+        return script.made(["plain"], 0) == 40 and len(acted(workspace)) == 60 and script.made(["second"], 1) == 30
 
     async with (
         httpx2.AsyncClient(
@@ -101,7 +101,7 @@ async def test_a_hundred_chats_outlive_the_only_worker(
     assert {key: reply for key, (reply, *_) in answered.items()} == {key: answer(key) for key, _ in asks}
     known = json.loads((launched.home / ".lucyd" / "launcher.json").read_text())
     database_url, redis_url = known["database_url"], known["redis_url"]
-    assert acted(acts) == dict.fromkeys((*ACTING, *SECOND), 1)
+    assert acted(workspace) == dict.fromkeys((*ACTING, *SECOND), 1)
     doubtful = {key for key, (_, notices, _) in answered.items() if any("may or may not" in each for each in notices)}
     assert doubtful == set(ACTING)
     assert rows(database_url, "select state, attempts, epoch, count(*) from runs group by 1, 2, 3") == [
