@@ -76,6 +76,7 @@ def live(folder: Path, order: Order) -> Lived:
         if order.plant is not None and order.planted:
             plant_edits(servers.database_url, order.plant.edits)
         extra = f'[http]\ncallback_url = "{receiver.url}"\ncallback_timeout = 1.0\n'
+        extra += f'[tools.exec]\nwrite = ["{folder}"]\n'  # where commands say what they have done
         toml = model_toml("anthropic", model.base_url("anthropic"), extra=extra)
         with open_stack(folder / "stack", servers.database_url, servers.redis_url, toml) as stack:
             (stack.workspace / "notes.txt").write_text("what is noted", "utf-8")
