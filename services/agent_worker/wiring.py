@@ -200,7 +200,12 @@ async def open_service(configuration: Configuration, *, wrap: Wrap = _as_it_is) 
                     settings, foundation, clock, plugins, servers, sandbox=sandbox, web=(*web, LoadSkillTool(skills))
                 )
             ),
-            workspace=WorkspaceFiles(settings.workspace, settings.tiers),
+            workspace=WorkspaceFiles(
+                AllowedPaths(
+                    (settings.workspace, *settings.allowed_paths), settings.workspace, hidden=settings.hidden_paths
+                ),
+                settings.tiers,
+            ),
             outlet=outlet,
             acts=PostgresActs(foundation.database),
             children=PostgresChildren(foundation.database),

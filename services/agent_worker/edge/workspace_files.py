@@ -1,18 +1,29 @@
-"""Reads the workspace's personality and memory files, again only when they have changed."""
+"""Reads the workspace's personality and memory files, again only when they have changed.
+
+The agent and its commands may write in the workspace, so a name there may lead to a secret, a pipe or a device by the
+time it is read: files are opened as the tools open theirs, and what tools may not read no prompt shows.
+"""
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import structlog
 
+from services.agent_worker.edge.tools.paths import AllowedPaths
+from services.agent_worker.edge.tools.real_files import open_file
+from services.agent_worker.ports import ToolFailed
 from services.agent_worker.rules.prompt import ContextFiles
 
 log = structlog.get_logger(__name__)
 
 LONGEST_FILE = 1_000_000
 """Characters; what is longer is cut, for it could never be sent to a model."""
+
+LONGEST_CHARACTER = 4
+"""Bytes of UTF-8."""
+
+Version = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +39,15 @@ class WorkspaceFiles:
 
     A look at the folder is made in a thread, for it may lie on a network. One look is for everybody who asked before
     it began: threads that take turns with a busy event loop cost more than the look itself.
+
+    ``paths`` says what may be read, wherever links lead. What may not, or can't be, is left out, and the log says so
+    once for each state that it is in.
     """
 
-    def __init__(self, root: Path, tiers: Mapping[str, TierNames]) -> None:
-        self._root = root
+    def __init__(self, paths: AllowedPaths, tiers: Mapping[str, TierNames]) -> None:
+        self._paths = paths
         self._tiers = tiers
-        self._read: dict[str, tuple[tuple[int, int], str]] = {}
+        self._read: dict[str, tuple[Version, str | None]] = {}
         self._looking = asyncio.Lock()
         self._next: dict[str, asyncio.Task[ContextFiles]] = {}
 
@@ -59,17 +73,27 @@ class WorkspaceFiles:
         return [(name, text) for name in names if (text := self._text(name)) is not None]
 
     def _text(self, name: str) -> str | None:
-        path = self._root / name
         try:
-            state = path.stat()
-            version = (state.st_mtime_ns, state.st_size)
-            held = self._read.get(name)
-            if held is None or held[0] != version:
-                held = version, path.read_text("utf-8", "replace")[:LONGEST_FILE]
-                self._read[name] = held
+            state = (self._paths.workspace / name).stat()
         except FileNotFoundError:
             return None
         except OSError as fault:
             log.warning("context_file_unreadable", file=name, error=type(fault).__name__)
             return None
+        version = (state.st_dev, state.st_ino, state.st_mtime_ns, state.st_size)
+        held = self._read.get(name)
+        if held is None or held[0] != version:
+            held = self._read[name] = version, self._opened(name)
         return held[1]
+
+    def _opened(self, name: str) -> str | None:
+        try:
+            with open_file(self._paths.resolve(name)) as stream:
+                data = stream.read(LONGEST_FILE * LONGEST_CHARACTER)
+        except ToolFailed as fault:
+            log.warning("context_file_refused", file=name, reason=str(fault))
+        except OSError as fault:
+            log.warning("context_file_unreadable", file=name, error=type(fault).__name__)
+        else:
+            return data.decode("utf-8", "replace")[:LONGEST_FILE]
+        return None

@@ -1,10 +1,12 @@
 """What a model is shown of the workspace: as it is on the disk, however many ask."""
 
 import asyncio
+import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+from services.agent_worker.edge.tools.paths import AllowedPaths
 from services.agent_worker.edge.workspace_files import TierNames, WorkspaceFiles
 from services.agent_worker.rules.prompt import ContextFiles
 
@@ -16,7 +18,7 @@ TIERS = {
 
 async def test_files_that_are_there_are_shown_in_their_order_and_read_anew_when_they_change(tmp_path: Path) -> None:
     """What is not there is left out; an unknown tier has none."""
-    files = WorkspaceFiles(tmp_path, TIERS)
+    files = WorkspaceFiles(AllowedPaths([tmp_path], tmp_path), TIERS)
     (tmp_path / "SOUL.md").write_text("kind", "utf-8")
     (tmp_path / "TODAY.md").write_text("rain", "utf-8")
     assert await files.context_files("full") == ContextFiles([("SOUL.md", "kind")], [("TODAY.md", "rain")])
@@ -25,11 +27,32 @@ async def test_files_that_are_there_are_shown_in_their_order_and_read_anew_when_
     assert await files.context_files("nowhere") == ContextFiles([], [])
 
 
+async def test_a_name_that_leads_to_a_secret_a_pipe_or_a_device_is_no_part_of_a_prompt(tmp_path: Path) -> None:
+    """Commands may put anything in a file's place: the model must not read what its tools may not, and nobody hangs."""
+    data, workspace = tmp_path / "data", tmp_path / "data" / "workspace"
+    workspace.mkdir(parents=True)
+    (data / "http_token").write_text("lk_secret", "utf-8")
+    (tmp_path / "elsewhere").write_text("of another folder", "utf-8")
+    (workspace / "real.md").write_text("rain", "utf-8")
+    (workspace / "TODAY.md").symlink_to(workspace / "real.md")
+    files = WorkspaceFiles(AllowedPaths([workspace], workspace, hidden=[data]), TIERS)
+    for target in (data / "http_token", Path("/proc/self/environ"), tmp_path / "elsewhere", Path("/dev/zero")):
+        (workspace / "MEMORY.md").symlink_to(target)
+        assert await files.context_files("full") == ContextFiles([], [("TODAY.md", "rain")])
+        (workspace / "MEMORY.md").unlink()
+    os.mkfifo(workspace / "MEMORY.md")
+    async with asyncio.timeout(10):
+        assert await files.context_files("full") == ContextFiles([], [("TODAY.md", "rain")])
+    (workspace / "MEMORY.md").unlink()
+    (workspace / "MEMORY.md").write_text("wind", "utf-8")
+    assert (await files.context_files("full")).semi_stable == [("MEMORY.md", "wind"), ("TODAY.md", "rain")]
+
+
 class SlowFolder(WorkspaceFiles):
     """Counts the looks that have read the folder; each waits until it is let go."""
 
     def __init__(self, root: Path) -> None:
-        super().__init__(root, TIERS)
+        super().__init__(AllowedPaths([root], root), TIERS)
         self.looks = 0
         self.go_on = threading.Semaphore(0)
 
