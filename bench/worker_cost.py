@@ -41,6 +41,7 @@ from services.agent_worker.edge.tools.edit import EditTool
 from services.agent_worker.edge.tools.paths import AllowedPaths
 from services.agent_worker.edge.tools.read import ReadTool
 from services.agent_worker.edge.tools.write import WriteTool
+from services.agent_worker.edge.tools.paths import AllowedPaths
 from services.agent_worker.edge.workspace_files import TierNames, WorkspaceFiles
 from services.agent_worker.rules.fair_share import FairShare
 from shared.adapters.inmemory.acts import InMemoryActs
@@ -231,7 +232,7 @@ async def open_worker(redis_url: str, workspace: Path, *, latency: float, slots:
                 output_truncation=10_000,
                 max_parallel=4,
             ),
-            workspace=WorkspaceFiles(workspace, {"full": FILES}),
+            workspace=WorkspaceFiles(AllowedPaths([workspace], workspace), {"full": FILES}),
             outlet=outlet,
             acts=InMemoryActs(Tables(clock), {}),
             children=InMemoryChildren(Tables(clock)),

@@ -91,6 +91,7 @@ class Settings:
     exec_max_timeout: timedelta
     exec: Exec
     hidden_paths: tuple[Path, ...]
+    kept_paths: tuple[Path, ...]
     temporary: Path
     environment: Mapping[str, str] = field(repr=False)
     web: WebTerms
@@ -165,6 +166,7 @@ class Settings:
             exec=tools.exec,
             mcp_servers=configuration.mcp_servers(),
             hidden_paths=_hidden(configuration),
+            kept_paths=configuration.own_files,
             temporary=configuration.data_dir / "tmp",
             environment=environment,
             web=_web(configuration),

@@ -50,7 +50,7 @@ from services.agent_worker.edge.tools.read import ReadTool
 from services.agent_worker.edge.tools.receivers import Receivers
 from services.agent_worker.edge.tools.record_episode import RecordEpisodeTool
 from services.agent_worker.edge.tools.remind_user import RemindUserTool
-from services.agent_worker.edge.tools.sandbox import Sandbox, find_sandbox
+from services.agent_worker.edge.tools.sandbox import Sandbox, find_sandbox, kept_below
 from services.agent_worker.edge.tools.schedule_message import ScheduleMessageTool
 from services.agent_worker.edge.tools.schedule_self_task import ScheduleSelfTaskTool
 from services.agent_worker.edge.tools.send_file import SendFileTool
@@ -326,7 +326,11 @@ def _toolbox(
     primary = settings.models["primary"]
     limit = output_limit(settings.output_truncation, primary.max_context_tokens)
     paths = AllowedPaths(
-        settings.allowed_paths, settings.workspace, hidden=settings.hidden_paths, temporary=sandbox.temporary
+        settings.allowed_paths,
+        settings.workspace,
+        hidden=settings.hidden_paths,
+        kept=settings.kept_paths,
+        temporary=sandbox.temporary,
     )
     figures = PostgresSessionFigures(
         foundation.database, clock, context_limit=primary.max_context_tokens, currency=primary.rates.currency
@@ -382,11 +386,12 @@ def _sandbox(settings: Settings) -> Sandbox:
     """Where commands run. Raises ``ConfigError`` when a sandbox is required and there is none."""
     if "exec" not in settings.tools:
         return Sandbox(why="exec is not enabled")
+    writable = [*settings.allowed_paths, *settings.exec.write]
     sandbox = find_sandbox(
         settings.exec.sandbox,
         workspace=settings.workspace,
-        writable=[*settings.allowed_paths, *settings.exec.write],
-        readable=settings.exec.read,
+        writable=writable,
+        readable=[*settings.exec.read, *kept_below(writable, settings.kept_paths)],
         hidden=settings.hidden_paths,
         environment=settings.environment,
         network=settings.exec.network,

@@ -83,6 +83,13 @@ class Configuration(Sections):
         own = SkillPlace(self.workspace / skills.dir, self.workspace, skills.dir)
         return (own, *(SkillPlace(path, path, str(path)) for path in skills.extra_dirs))
 
+    @property
+    def own_files(self) -> tuple[Path, ...]:
+        """Files and folders that say how Lucyd is set up, and that it may be told to run: for people to change."""
+        beside = self.config_file.parent if self.config_file else Path.cwd()
+        folders = (self.tools.plugins_dir, beside / "plugins.d", self.providers.dir or beside / "providers.d")
+        return (*((self.config_file,) if self.config_file else ()), *folders)
+
     def mcp_servers(self) -> tuple[McpServer, ...]:
         """The servers of ``[mcp]``, with what they need of the environment."""
         beside = self.config_file.parent if self.config_file else Path.cwd()

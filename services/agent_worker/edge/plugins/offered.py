@@ -116,11 +116,14 @@ class Offer:
         workspace = Path(told.raw("agent", "workspace", default="."))
         roots = [Path(root) for root in told.raw("tools", "filesystem", "allowed_paths", default=())]
         hidden = [Path(place) for place in told.raw("paths", "hidden", default=())]
+        kept = [Path(place) for place in told.raw("paths", "kept", default=())]
         temporary = told.raw("paths", "temporary", default=None)
         try:
-            real = AllowedPaths(
-                roots, workspace, hidden=hidden, temporary=Path(temporary) if temporary else None
-            ).resolve(path)
+            paths = AllowedPaths(
+                roots, workspace, hidden=hidden, kept=kept, temporary=Path(temporary) if temporary else None
+            )
+            real = paths.resolve(path)
+            paths.refuse_change(real)
             ProtectedFiles(PERSONALITY_FILES, workspace).refuse(real)
             with file_errors(real), changing(real.parent, create=True) as folder:
                 folder.replace(real.name, data)

@@ -80,6 +80,7 @@ def _sections(configuration: Configuration) -> Mapping[str, Any]:
     whole["http"]["download_dir"] = whole["http"].get("download_dir") or tempfile.gettempdir()
     hidden = (configuration.data_dir, *((configuration.dotenv_file,) if configuration.dotenv_file else ()))
     whole["paths"]["hidden"] = [str(path) for path in hidden]
+    whole["paths"]["kept"] = [str(path) for path in configuration.own_files]
     return {name: value for name, value in whole.items() if name not in NOT_SHOWN}
 
 

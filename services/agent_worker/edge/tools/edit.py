@@ -84,6 +84,7 @@ class EditTool:
     def _path(self, arguments: Mapping[str, Any]) -> Path:
         path = self._paths.resolve(arguments["file_path"])
         self._protected.refuse(path)
+        self._paths.refuse_change(path)
         return path
 
 

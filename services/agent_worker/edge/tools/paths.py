@@ -27,13 +27,22 @@ class AllowedPaths:
     ``temporary`` is the folder that commands see as ``/tmp``. If ``/tmp`` is allowed, a path in it is one in
     ``temporary``, unless it, or the folder that it begins with, is there in the machine's own alone: tools and commands
     hand each other files by one path.
+
+    ``kept`` files and folders may be read and not changed, unless one of them, or a folder in it, is itself allowed.
     """
 
     def __init__(
-        self, roots: Sequence[Path], workspace: Path, *, hidden: Sequence[Path] = (), temporary: Path | None = None
+        self,
+        roots: Sequence[Path],
+        workspace: Path,
+        *,
+        hidden: Sequence[Path] = (),
+        kept: Sequence[Path] = (),
+        temporary: Path | None = None,
     ) -> None:
         self._roots = tuple(root.expanduser().resolve() for root in roots)
         self._hidden = (PROCESSES, *(path.expanduser().resolve() for path in hidden))
+        self._kept = tuple(path.expanduser().resolve() for path in kept)
         self._workspace = workspace.expanduser().resolve()
         self._tmp = TMP.resolve()
         self._temporary = temporary.resolve() if temporary is not None and self._tmp in self._roots else None
@@ -64,6 +73,11 @@ class AllowedPaths:
             folders = ", ".join(str(root) for root in self._roots) or "none"
             raise ToolFailed(f"Access denied: {text[:200]} is outside the allowed folders ({folders})")
         return path
+
+    def refuse_change(self, path: Path) -> None:
+        """Raise ``ToolFailed`` if ``path`` (real) may only be read."""
+        if _deepest(path, self._kept) > _deepest(path, self._roots):
+            raise ToolFailed(f"{path.name} is part of how Lucyd is set up and cannot be changed by tools")
 
     def _where_commands_see_it(self, path: Path) -> Path:
         if self._temporary is None or _deepest(path, self._roots) != len(self._tmp.parts) or path == self._tmp:

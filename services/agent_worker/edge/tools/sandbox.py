@@ -120,6 +120,13 @@ def find_sandbox(
     return sandbox
 
 
+def kept_below(folders: Iterable[Path], kept: Iterable[Path]) -> list[Path]:
+    """What may only be read where all around it may be written. What is not seen anyway needs no mount."""
+    real = [folder.expanduser().resolve() for folder in folders]
+    places = [place.expanduser().resolve() for place in kept]
+    return [place for place in places if any(place.is_relative_to(each) and place != each for each in real)]
+
+
 def tidy(folder: Path, *, before: float, keep: Collection[Path] = ()) -> None:
     """Remove files that were last changed ``before`` that moment, and folders that are empty then; ``keep`` stay.
 

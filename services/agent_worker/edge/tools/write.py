@@ -69,6 +69,7 @@ class WriteTool:
     def _path(self, text: str) -> Path:
         path = self._paths.resolve(text)
         self._protected.refuse(path)
+        self._paths.refuse_change(path)
         return path
 
 

@@ -161,6 +161,20 @@ def test_protected_files_are_known_by_name_anywhere_in_the_workspace(workspace: 
     protected.refuse(tmp_path / "SOUL.md")
 
 
+def test_how_lucyd_is_set_up_is_read_and_not_changed_unless_just_that_is_allowed(tmp_path: Path) -> None:
+    """A file in plugins.d is run by every worker at its next start."""
+    (tmp_path / "plugins.d").mkdir()
+    kept = [tmp_path / "plugins.d", tmp_path / "lucyd.toml"]
+    paths = AllowedPaths([tmp_path], tmp_path, kept=kept)
+    for name in ("plugins.d/new.py", "lucyd.toml", "plugins.d"):
+        path = paths.resolve(name)
+        with pytest.raises(ToolFailed, match="how Lucyd is set up"):
+            paths.refuse_change(path)
+    paths.refuse_change(paths.resolve("notes.md"))
+    asked_for = AllowedPaths([tmp_path / "plugins.d"], tmp_path, kept=kept)
+    asked_for.refuse_change(asked_for.resolve("plugins.d/new.py"))
+
+
 def test_what_a_protected_name_leads_to_is_protected_too(workspace: Path, tmp_path: Path) -> None:
     """The operator may keep the personality elsewhere and link to it."""
     (workspace / "SOUL.md").symlink_to(tmp_path / "personality.md")

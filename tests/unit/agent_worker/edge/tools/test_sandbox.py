@@ -17,7 +17,7 @@ import pytest
 
 from services.agent_worker.edge.tools.exec import ExecTool
 from services.agent_worker.edge.tools.paths import AllowedPaths
-from services.agent_worker.edge.tools.sandbox import Sandbox, find_sandbox, tidy
+from services.agent_worker.edge.tools.sandbox import Sandbox, find_sandbox, kept_below, tidy
 from services.agent_worker.edge.tools.shell_process import ShellLimits
 from services.agent_worker.ports import ToolFailed, ToolUse
 
@@ -41,13 +41,19 @@ def places(tmp_path: Path) -> Path:
 
 
 def sandbox_of(
-    home: Path, *, mode: Mode = "auto", more: Sequence[Path] = (), hidden: Sequence[Path] = (), path: str = ""
+    home: Path,
+    *,
+    mode: Mode = "auto",
+    more: Sequence[Path] = (),
+    readable: Sequence[Path] = (),
+    hidden: Sequence[Path] = (),
+    path: str = "",
 ) -> Sandbox:
     return find_sandbox(
         mode,
         workspace=home / ".lucyd" / "workspace",
         writable=[home / "papers", *more],
-        readable=[],
+        readable=readable,
         hidden=[home / ".lucyd", home / "papers" / ".env", *hidden],
         environment=environment(home, path),
         network=False,
@@ -341,6 +347,23 @@ async def test_what_is_hidden_stays_so_whatever_is_moved(places: Path, use: Tool
 
 
 @pytest.mark.usefixtures("sandbox")
+async def test_how_lucyd_is_set_up_is_read_and_not_changed(places: Path, use: ToolUse) -> None:
+    """What stands in plugins.d is run by every worker, outside of the sandbox."""
+    papers = places / "papers"
+    (papers / "plugins.d").mkdir()
+    (papers / "lucyd.toml").write_text("[agent]\n")
+    kept = kept_below([papers], [papers / "lucyd.toml", papers / "plugins.d", places / "elsewhere" / "lucyd.toml"])
+    assert kept == [papers / "lucyd.toml", papers / "plugins.d"]
+    sandbox = sandbox_of(places, readable=kept)
+    if not sandbox.words:
+        pytest.skip(f"this machine has no sandbox: {sandbox.why}")
+    run = runs_in(sandbox, places, use)
+    said = await run(f"cd {papers}; cat lucyd.toml; echo x > plugins.d/x.py; echo x >> lucyd.toml; mv plugins.d p")
+    assert "[agent]" in said
+    assert (papers / "lucyd.toml").read_text() == "[agent]\n"
+    assert list((papers / "plugins.d").iterdir()) == []
+
+
 async def test_a_linked_home_is_a_home(use: ToolUse) -> None:
     """As /home leads to /var/home on some systems: its ``bin`` in PATH shows itself, and nothing around it."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as base:
