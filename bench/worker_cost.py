@@ -41,7 +41,6 @@ from services.agent_worker.edge.tools.edit import EditTool
 from services.agent_worker.edge.tools.paths import AllowedPaths
 from services.agent_worker.edge.tools.read import ReadTool
 from services.agent_worker.edge.tools.write import WriteTool
-from services.agent_worker.edge.tools.paths import AllowedPaths
 from services.agent_worker.edge.workspace_files import TierNames, WorkspaceFiles
 from services.agent_worker.rules.fair_share import FairShare
 from shared.adapters.inmemory.acts import InMemoryActs
