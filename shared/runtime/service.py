@@ -19,7 +19,7 @@ from shared.runtime.garbage import look_less_often
 from shared.runtime.logs import set_up_logs
 from shared.runtime.scheduling import let_others_finish
 from shared.runtime.settings import Configuration, load_configuration
-from shared.runtime.vitals import keep_heaps_few, keep_small
+from shared.runtime.vitals import allow_many_files, keep_heaps_few, keep_small
 
 log = structlog.get_logger(__name__)
 
@@ -64,6 +64,7 @@ def run(name: str, open_service: OpenService, argv: Sequence[str] | None = None)
         # What this process reads later, and what it starts, stands on the same file.
         os.environ["LUCYD_CONFIG"] = str(arguments.config.expanduser().absolute())
     keep_heaps_few()
+    allow_many_files()
     try:
         configuration = load_configuration(arguments.config, os.environ)
         logging = configuration.logging

@@ -65,6 +65,14 @@ def resident_bytes() -> int:
     return pages * resource.getpagesize()
 
 
+def allow_many_files() -> None:
+    """Raise how many files and connections this process may have open as far as the system lets it by itself: what is
+    usual (1,024) is less than the streams that a gateway may have."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):  # on macOS "unlimited" is more than there can be
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 def keep_heaps_few() -> None:
     """Have the C library keep one heap for all threads, and give large blocks back at once; to be called before any
     thread is started. Does nothing where it can't.

@@ -55,7 +55,8 @@ class Keyring:
             return known.key
         asked = self._waiting.get(hash)
         if asked is None:
-            if len(self._waiting) >= self._most_waiting:
+            # A flood of guesses turns away no key that was good a moment ago.
+            if len(self._waiting) >= self._most_waiting and hash not in self._good:
                 raise TryLater("too many keys are looked up at the moment", after=1)
             asked = self._waiting[hash] = asyncio.get_running_loop().create_future()
             if self._asking is None:

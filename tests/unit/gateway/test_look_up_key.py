@@ -116,6 +116,21 @@ async def test_no_more_wait_than_may(world: World) -> None:
     assert await asyncio.gather(*waiting) == [None, None]
 
 
+async def test_a_flood_of_guesses_turns_away_no_key_that_was_good_a_moment_ago(world: World) -> None:
+    """Whoever guesses with a thousand connections must not shut the door for everybody else."""
+    world.ring = Keyring(world.asked, world.clock, most_waiting=2)
+    assert await world.find() == PHONE
+    world.clock.advance(KNOWN_FOR.total_seconds())
+    world.asked.answers.clear()
+    waiting = [asyncio.create_task(world.find(new_secret().encode())) for _ in range(2)]
+    await asyncio.sleep(0)
+    good = asyncio.create_task(world.find())
+    await asyncio.sleep(0)
+    world.asked.answers.set()
+    assert await good == PHONE
+    assert await asyncio.gather(*waiting) == [None, None]
+
+
 async def test_while_the_store_is_away_a_known_key_goes_on_and_others_come_later(world: World) -> None:
     """They are asked to come again: nobody is told that their key is not good."""
     await world.find()

@@ -1,12 +1,13 @@
 """A process that lives for months is as big as what it holds, not as what it once held."""
 
 import asyncio
+import resource
 import sys
 import time
 
 import pytest
 
-from shared.runtime.vitals import PROBE_EVERY, LoopLag, give_memory_back, resident_bytes
+from shared.runtime.vitals import PROBE_EVERY, LoopLag, allow_many_files, give_memory_back, resident_bytes
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the C library of Linux gives memory back when asked")
@@ -20,6 +21,17 @@ def test_what_was_freed_between_what_lives_on_is_given_back() -> None:
     give_memory_back()
     assert full - resident_bytes() > 40e6
     assert len(kept) == 500
+
+
+def test_as_many_files_may_be_open_as_the_system_allows() -> None:
+    """With the usual 1,024 a thousand streams are the end of a gateway."""
+    usual, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(usual, 512), most))
+    try:
+        allow_many_files()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (most, most)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (usual, most))
 
 
 async def test_a_loop_that_was_blocked_is_still_seen_when_it_turns_again() -> None:
