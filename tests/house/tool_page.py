@@ -1,6 +1,7 @@
 """What docs/tools.md says of each tool, written from the tools themselves: ``python -m tests.house.tool_page``."""
 
 import re
+import runpy
 from collections.abc import Sequence
 from datetime import UTC, timedelta
 from pathlib import Path
@@ -43,6 +44,7 @@ from shared.runtime.configuration.sections.tools import Tools
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "tools.md"
+PLUGINS = {"elevenlabs.py": "plugins.md#elevenlabs-the-tool-tts"}
 
 OVERVIEW = re.compile(r"(?<=\n)\| tool \| effect class \| parameters \|\n(?:\|.*\n)*")
 SECTION = r"(?<=\n## `%s`\n)\nEffect class: `\w+`(.*\n(?:.+\n)*)\n(?:\|.*\n)*"
@@ -107,24 +109,35 @@ def with_tables(page: str, tools: Sequence[Tool]) -> str:
 
 def _overview(tools: Sequence[Tool]) -> str:
     rows = ["| tool | effect class | parameters |", "|---|---|---|"]
-    for tool in sorted(tools, key=lambda tool: tool.spec.name):
-        names = [f"`{name}`" if must else f"[`{name}`]" for name, _, must in _parameters(tool)]
-        rows.append(f"| [`{tool.spec.name}`](#{tool.spec.name}) | `{tool.spec.effect}` | {', '.join(names) or '-'} |")
+    shown = [(tool.spec, f"#{tool.spec.name}") for tool in tools]
+    for spec, place in sorted([*shown, *_of_plugins()], key=lambda each: each[0].name):
+        names = [f"`{name}`" if must else f"[`{name}`]" for name, _, must in _parameters(spec)]
+        rows.append(f"| [`{spec.name}`]({place}) | `{spec.effect}` | {', '.join(names) or '-'} |")
     return "\n".join(rows) + "\n"
+
+
+def _of_plugins() -> list[tuple[Any, str]]:
+    """The tools of plugins in the box, and where they are explained."""
+    return [
+        (spec, place)
+        for file, place in PLUGINS.items()
+        for spec in runpy.run_path(str(ROOT / "plugins.d" / file))["TOOLS"]
+    ]
 
 
 def _head(tool: Tool, more: str) -> str:
     rows = ["| parameter | type | required | default |", "|---|---|---|---|"]
-    for name, schema, must in _parameters(tool):
+    for name, schema, must in _parameters(tool.spec):
         default = f"`{str(schema['default']).lower()}` " if "default" in schema else ""
         rows.append(f"| `{name}` | {schema['type']} | {'yes' if must else 'no'} | {default}|")
     table = "\n".join(rows) + "\n" if len(rows) > 2 else ""
     return f"\nEffect class: `{tool.spec.effect}`{more}\n{table}"
 
 
-def _parameters(tool: Tool) -> list[tuple[str, dict[str, Any], bool]]:
-    required = tool.spec.input_schema.get("required", [])
-    return [(name, schema, name in required) for name, schema in tool.spec.input_schema["properties"].items()]
+def _parameters(spec: Any) -> list[tuple[str, dict[str, Any], bool]]:
+    """Of a tool of ours or of a plugin's: both have a schema."""
+    required = spec.input_schema.get("required", [])
+    return [(name, schema, name in required) for name, schema in spec.input_schema["properties"].items()]
 
 
 if __name__ == "__main__":
