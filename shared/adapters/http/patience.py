@@ -7,7 +7,9 @@ from datetime import timedelta
 from typing import Any
 
 import structlog
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
+from shared.adapters.http.one_protocol import OneProtocol
 
 log = structlog.get_logger(__name__)
 
@@ -35,7 +37,7 @@ class Patience:
     reader: timedelta = timedelta(seconds=20)
 
 
-class PatientProtocol(HttpToolsProtocol):
+class PatientProtocol(OneProtocol):
     """A connection that knows since when it waits. It has no timer: whoever owns it calls ``cut_off_if_slow``."""
 
     _silent_since: float | None = None
