@@ -1,8 +1,6 @@
 """JSON in and out: bodies are bounded before they are read, and carry the agent's name when they leave."""
 
 import asyncio
-import json
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ParamSpec, Self, TypeVar
 
@@ -12,6 +10,7 @@ from starlette.responses import Response
 
 from services.gateway.edge.operation import Dialect
 from services.gateway.rules.openai_errors import BadParameter, Unknown, openai_error, retry_header
+from services.gateway.rules.whole_characters import with_whole_characters
 from shared.errors import BadInput, Conflict, Full, NotFound, TryLater
 
 BODY_WITHIN = 10.0
@@ -34,7 +33,7 @@ The most that anybody means are the tokens of one request for embeddings."""
 
 TOO_MANY = f"the body holds more than {MOST_VALUES} values"
 
-_HALVES = re.compile(r"[\ud800-\udfff]")
+_DEEP_TO_ORJSON = "depth limit"
 
 
 class TooLarge(BadInput):
@@ -133,14 +132,16 @@ def parse_json(body: bytearray) -> Any:
         raise BadInput(TOO_MANY)
     try:
         return _bounded(orjson.loads(body), body)
+    except ValueError as fault:
+        if str(fault).startswith(_DEEP_TO_ORJSON):
+            raise BadInput(TOO_DEEP) from fault
+    try:
+        whole = with_whole_characters(body)
+        if whole is not None:
+            return _bounded(orjson.loads(whole), body)
     except ValueError:
         pass
-    try:
-        return _bounded(orjson.loads(_with_whole_characters(body)), body)
-    except RecursionError as fault:
-        raise BadInput(TOO_DEEP) from fault
-    except ValueError as fault:
-        raise BadInput("invalid JSON body") from fault
+    raise BadInput("invalid JSON body")
 
 
 def _holds_too_many(body: bytearray) -> bool:
@@ -195,12 +196,6 @@ async def receive_body(request: Request, place: Place, *, at_most: int, within: 
     except ClientDisconnect as fault:
         raise BadInput("the request was broken off") from fault
     return body
-
-
-def _with_whole_characters(body: bytearray) -> str:
-    """The same JSON with halves of characters replaced: programs that cut text in the middle of an emoji send them."""
-    said = body.decode("utf-8-sig", "surrogatepass")  # from bytes other encodings would be read, too
-    return _HALVES.sub("\N{REPLACEMENT CHARACTER}", json.dumps(json.loads(said), ensure_ascii=False))
 
 
 class Bodies:

@@ -34,10 +34,10 @@ def _with_something_in_it(text: str) -> str:
 
 
 def _name(text: str) -> str:
-    text = text.strip()
+    # As it was sent: the document's pattern and length are of that.
     if len(text) > LONGEST_NAME or UNFIT.search(text):
         raise ValueError(_NAME_SAYS)
-    return text
+    return text.strip()
 
 
 def storable(text: str) -> str:
@@ -219,10 +219,10 @@ def read_decision(body: object) -> tuple[bool, str]:
 
 def read_reset_target(body: object) -> str:
     """The target of a reset. Raises ``BadInput``."""
-    target = read_as(ResetBody, body).target.strip()
+    target = read_as(ResetBody, body).target
     if UNFIT.search(target):
         raise BadInput('"target" must be a name without control characters')
-    return target
+    return target.strip()
 
 
 def read_idempotency_key(value: str | None) -> str | None:

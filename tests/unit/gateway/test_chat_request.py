@@ -132,11 +132,18 @@ def test_a_reset_has_a_target_and_by_default_all_as_in_the_original() -> None:
             read_reset_target(body)
 
 
-@pytest.mark.parametrize("target", ["\0", "a\0b", "a\x1bb", "a\x9bb", "a\ufffdb"])
+@pytest.mark.parametrize("target", ["\0", "a\0b", "a\x1bb", "a\x9bb", "a\ufffdb", "all\n", "\x85all"])
 def test_a_target_that_no_name_can_be_is_refused(target: str) -> None:
     """Postgres can't even look for some of these."""
     with pytest.raises(BadInput, match='"target" must be a name without control characters'):
         read_reset_target({"target": target})
+
+
+@pytest.mark.parametrize("name", ["\n", "a\n", "\x1f", "\x85a", "\ta", " " * 250, "x" * 200 + " "])
+def test_a_name_is_judged_as_it_was_sent(name: str) -> None:
+    """The document says how long and of what it may be, and says nothing of blanks that are taken away before."""
+    with pytest.raises(BadInput, match='"sender" must be at most 200 characters, without control characters'):
+        chat(message="hello", sender=name)
 
 
 def test_a_message_is_taken_without_what_no_store_can_hold() -> None:

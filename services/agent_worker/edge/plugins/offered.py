@@ -126,8 +126,7 @@ class Offer:
             paths.refuse_change(real)
             ProtectedFiles(PERSONALITY_FILES, workspace).refuse(real)
             with file_errors(real), changing(real.parent, create=True) as folder:
-                folder.replace(real.name, data)
-            real.chmod(0o600)
+                folder.replace(real.name, data, mode=0o600)
         except ToolFailed as error:
             raise PluginInvalidInput(str(error)) from error
         return str(real)

@@ -123,15 +123,16 @@ class Folder:
             raise ToolFailed(f"{path} is larger than {at_most} bytes")
         return data
 
-    def replace(self, name: str, data: bytes) -> None:
+    def replace(self, name: str, data: bytes, *, mode: int | None = None) -> None:
         """Make ``data`` the file's whole content: at any instant, also in a crash, it is the old or the new one.
 
         A replaced file keeps its mode (and its owner, where that may be given); one that is not writable stays.
+        A ``mode`` is set before the file has its name.
         """
         old = self._existing(name)
         temporary = f".lucyd-{secrets.token_hex(8)}.tmp"
         try:
-            self._fill(temporary, data, old)
+            self._fill(temporary, data, old, mode)
             os.rename(temporary, name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
         except BaseException:
             with suppress(OSError):
@@ -151,12 +152,14 @@ class Folder:
             raise PermissionError(errno.EACCES, "not writable")
         return seen
 
-    def _fill(self, name: str, data: bytes, old: os.stat_result | None) -> None:
+    def _fill(self, name: str, data: bytes, old: os.stat_result | None, mode: int | None) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        file = os.open(name, flags, 0o666 if old is None else 0o600, dir_fd=self._descriptor)
+        file = os.open(name, flags, 0o666 if old is None and mode is None else 0o600, dir_fd=self._descriptor)
         with os.fdopen(file, "wb") as stream:
             if old is not None:
                 _dress(file, old)
+            if mode is not None:
+                os.fchmod(file, mode)
             stream.write(data)
             stream.flush()
             os.fsync(file)
