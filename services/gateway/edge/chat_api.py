@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from services.gateway.actions.follow_run import BEGINNING
 from services.gateway.edge.bodies import Bodies
-from services.gateway.edge.door import scope_of
+from services.gateway.edge.door import key_of, scope_of
 from services.gateway.edge.enclosed_files import EnclosedFiles
 from services.gateway.edge.event_stream import EventStream, Seat
 from services.gateway.edge.front_desk import FrontDesk, Outcome
@@ -100,7 +100,7 @@ class ChatApi:
             given = request.headers.get("last-event-id"), request.query_params.get("after")
             header, query = map(read_last_event_id, given)
             after = header or query or BEGINNING
-            seat = self.desk.seats.take()
+            seat = self.desk.seats.take(key_of(request))
         except LucydError as fault:
             return self.bodies.error(fault)
         return self._follow(run.id, after, seat)

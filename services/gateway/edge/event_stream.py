@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import AsyncGenerator
 from datetime import timedelta
 
@@ -11,6 +12,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from services.gateway.actions.take_leave import Departure
 from services.gateway.rules.stream_fields import data_of
+from shared.domain.api_key import ApiKey
 from shared.errors import TryLater
 from shared.messages.run_events import RunEvent
 from shared.ports.clock import Clock
@@ -29,40 +31,49 @@ HEADERS = [
 
 
 class Seats:
-    """How many streams are open in this process, and how many may be."""
+    """How many streams are open in this process, and how many may be: a named key may have half of them, so that none
+    shuts out all others."""
 
     def __init__(self, most: int) -> None:
         self._free = self._most = most
+        self._of_keys = Counter[str]()
 
     @property
     def taken(self) -> int:
         """How many streams are open."""
         return self._most - self._free
 
-    def take(self) -> "Seat":
-        """One more stream. Raises ``TryLater`` when there are too many."""
+    def take(self, key: ApiKey) -> "Seat":
+        """One more stream of this key. Raises ``TryLater`` when there are too many."""
         if self._free <= 0:
             raise TryLater("too many streams are open here", after=COME_AGAIN)
+        if not key.is_operator and self._of_keys[key.name] >= max(1, self._most // 2):
+            raise TryLater("this key has too many streams open here", after=COME_AGAIN)
         self._free -= 1
-        return Seat(self)
+        self._of_keys[key.name] += 1
+        return Seat(self, key.name)
 
-    def give_back(self) -> None:
+    def give_back(self, key: str) -> None:
         """One less."""
         self._free += 1
+        self._of_keys[key] -= 1
+        if not self._of_keys[key]:
+            del self._of_keys[key]
 
 
 class Seat:
     """Of one stream; ``leave`` it once the stream has ended, or was never begun."""
 
-    __slots__ = ("_seats",)
+    __slots__ = ("_key", "_seats")
 
-    def __init__(self, seats: Seats) -> None:
+    def __init__(self, seats: Seats, key: str) -> None:
+        self._key = key
         self._seats: Seats | None = seats
 
     def leave(self) -> None:
         """Free it. Again does nothing."""
         if self._seats is not None:
-            self._seats.give_back()
+            self._seats.give_back(self._key)
         self._seats = None
 
 

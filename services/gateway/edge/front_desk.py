@@ -13,6 +13,7 @@ from services.gateway.actions.follow_run import follow_run
 from services.gateway.actions.take_leave import Departure
 from services.gateway.actions.wait_for_reply import Expected, WaitingRoom
 from services.gateway.actions.watch_runs import RunWatch
+from services.gateway.edge.door import key_of
 from services.gateway.edge.event_stream import Seat, Seats
 from services.gateway.edge.hang_up import End, EndedWithItsClient, end_for_nobody, ends_with_client, told_or_gone
 from services.gateway.edge.intake import Received
@@ -66,7 +67,7 @@ class FrontDesk:
         """Accept the message and let it be followed. Raises what ``accept_message`` raises, and ``TryLater`` when too
         many streams are open."""
         with message:
-            seat = self.seats.take()  # before anything is accepted
+            seat = self.seats.take(key_of(request))  # before anything is accepted
             try:
                 accepted = await message.accept()
             except BaseException:

@@ -48,7 +48,8 @@ def test_it_reads_as_python_does(pieces: list[str]) -> None:
     assert orjson.loads(with_whole_characters(body) or body) == python
 
 
-def test_who_fills_a_body_with_them_is_refused() -> None:
+@pytest.mark.parametrize("half", [rb"\ud800", b"\xed\xa0\x80"], ids=["escaped", "raw"])
+def test_who_fills_a_body_with_them_is_refused(half: bytes) -> None:
     """Each costs a look, and 16 MB hold three million."""
     with pytest.raises(BadInput, match="too many halves"):
-        with_whole_characters(b'"' + rb"\ud800" * (MOST + 1) + b'"')
+        with_whole_characters(b'"' + half * (MOST + 1) + b'"')
