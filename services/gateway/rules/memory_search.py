@@ -7,7 +7,7 @@ from pydantic import AwareDatetime, Field
 
 from services.gateway.rules.chat_request import SOMETHING, Filled, Name, address_of
 from services.gateway.rules.reply_shapes import Named, Shape
-from services.gateway.rules.request_body import RequestQuery
+from services.gateway.rules.request_body import Number, RequestQuery
 from shared.domain.api_key import ApiKey
 from shared.domain.memory import Remembered
 from shared.domain.person import Identity, People
@@ -27,7 +27,7 @@ class MemoryQuery(RequestQuery):
     sender: Name = Field(
         "", description="Whose memory, as in `/api/v1/chat`: each sender of a named key has their own."
     )
-    limit: int = Field(10, ge=1, le=MOST_FOUND, description="Of each kind at most so many.")
+    limit: Number = Field(10, ge=1, le=MOST_FOUND, description="Of each kind at most so many.")
 
     says: ClassVar[Mapping[str, str]] = {"q": _SAYS}
 

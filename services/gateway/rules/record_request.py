@@ -5,7 +5,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from services.gateway.rules.request_body import RequestQuery
+from services.gateway.rules.request_body import Number, RequestQuery
 from shared.domain.run import RunState
 
 MOST_RUNS = 200
@@ -16,7 +16,7 @@ class RunsQuery(RequestQuery):
 
     session: UUID | None = Field(None, description="Those of this session.")
     state: RunState | None = Field(None, description="Those in this state.")
-    limit: int = Field(50, ge=1, le=MOST_RUNS, description="At most so many, the newest first.")
+    limit: Number = Field(50, ge=1, le=MOST_RUNS, description="At most so many, the newest first.")
 
 
 def month_of(period: str) -> date | None:

@@ -1,7 +1,8 @@
 """A request's JSON against its type; what is wrong is said in one sentence, in the original's words if it had any."""
 
+import re
 from collections.abc import Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -13,12 +14,23 @@ FIRST_ONLY: Any = Field(fail_fast=True)
 millions of them."""
 
 
+_NUMBER = re.compile(r"-?[0-9]{1,20}")
+
+
 def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 WHOLE: Any = BeforeValidator(_whole)
 """Stands at whole numbers of a request: JSON does not tell 7 from 7.0."""
+
+
+def _in_digits(value: Any) -> Any:
+    return value if not isinstance(value, str) or _NUMBER.fullmatch(value) else None
+
+
+Number = Annotated[int, BeforeValidator(_in_digits)]
+"""Stands at whole numbers of a query: digits and nothing else, where Python would also read ``1_0`` and ``+5``."""
 
 NO_OBJECT = "the body must be a JSON object"
 

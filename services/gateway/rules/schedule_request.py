@@ -6,7 +6,7 @@ from uuid import UUID
 from pydantic import AwareDatetime, Field
 
 from services.gateway.rules.reply_shapes import Named, Shape
-from services.gateway.rules.request_body import RequestQuery
+from services.gateway.rules.request_body import Number, RequestQuery
 from shared.domain.schedule import NAME, Schedule, ScheduleKind, ScheduleState
 
 MOST_SCHEDULES = 200
@@ -18,7 +18,7 @@ class SchedulesQuery(RequestQuery):
     """Which schedules."""
 
     state: ScheduleState | None = Field(None, description="Those in this state.")
-    limit: int = Field(50, ge=1, le=MOST_SCHEDULES, description="At most so many, the newest first.")
+    limit: Number = Field(50, ge=1, le=MOST_SCHEDULES, description="At most so many, the newest first.")
 
 
 class ScheduleShape(Shape):

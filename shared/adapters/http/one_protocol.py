@@ -31,6 +31,13 @@ class OneProtocol(HttpToolsProtocol):
             self.logger.warning(_INVALID)
             self.send_400_response(_INVALID)
 
+    def send_400_response(self, msg: str) -> None:
+        """As every other error: an object with the field ``error``."""
+        body = b'{"error":"%b"}' % msg.encode("ascii")
+        head = b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nconnection: close\r\n"
+        self.transport.write(b"%bcontent-length: %d\r\n\r\n%b" % (head, len(body), body))
+        self.transport.close()
+
     def _should_upgrade(self) -> bool:
         """uvicorn asks this of heads with a wish alone, and keeps its hands off them when it is true."""
         return True

@@ -189,6 +189,7 @@ async def test_what_has_no_certain_end_is_refused(port: int, asked: _Asked, head
     length, body = BODIES["length"]
     answers = await _answers(port, iter([head + length + b"\r\n" + body + LAST]))
     assert answers.startswith(b"HTTP/1.1 400 ")
+    assert answers.endswith(b'\r\n\r\n{"error":"Invalid HTTP request received."}')
     assert answers.count(b"HTTP/1.1 ") == 1
     assert b"\r\nconnection: close\r\n" in answers
     assert asked.all == []
